@@ -1,0 +1,46 @@
+"""Returns and advantages of one env's steps, in time order.
+
+``ends`` marks the steps after which no later reward counts: a point, a game's end.
+"""
+
+import numpy as np
+
+
+def discounted_returns(rewards, ends, gamma):
+    """R_t = r_t + gamma R_{t+1}, with R_{t+1} = 0 after an end: float64 (T,).
+
+    Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016), where a point ends the sum.
+    """
+    returns, running = np.empty(len(rewards)), 0.0
+    steps = zip(np.asarray(rewards, dtype=float).tolist()[::-1], np.asarray(ends, dtype=bool).tolist()[::-1])
+    for t, (reward, end) in enumerate(steps, start=1):
+        running = reward if end else reward + gamma * running
+        returns[-t] = running
+    return returns
+
+
+def standardise(returns):
+    """Shift to mean 0 and scale to deviation 1 (population); all zeros where all are equal."""
+    centred = returns - returns.mean()
+    deviation = centred.std()
+    return centred / deviation if deviation > 0 else np.zeros_like(centred)
+
+
+def generalised_advantages(rewards, values, ends, last_value, gamma, gae_lambda):
+    """Generalised advantage estimates: float64 (T,).
+
+        delta_t = r_t + gamma V_{t+1} - V_t           (V_{t+1} = 0 after an end)
+        A_t = delta_t + gamma lambda A_{t+1}          (A_{t+1} = 0 after an end)
+
+    ``last_value`` is V after the last step, where the rollout was cut. Value targets are A + V.
+    Source: Schulman et al., "High-Dimensional Continuous Control Using GAE" (2016), eq. 11-16.
+    """
+    rewards, values = np.asarray(rewards, dtype=float), np.asarray(values, dtype=float)
+    goes_on = gamma * ~np.asarray(ends, dtype=bool)
+    deltas = rewards + goes_on * np.append(values[1:], last_value) - values
+    advantages, running = np.empty(len(rewards)), 0.0
+    decays = (goes_on * gae_lambda).tolist()[::-1]
+    for t, (delta, decay) in enumerate(zip(deltas.tolist()[::-1], decays), start=1):
+        running = delta + decay * running
+        advantages[-t] = running
+    return advantages

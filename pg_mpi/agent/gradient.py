@@ -1,0 +1,68 @@
+"""Losses and their derivatives by the policy's outputs. Sums over samples, never means.
+
+A sum travels with its count and is divided once, after the Allreduce, so that ranks with unequal numbers of
+samples weigh right. Every function returns derivatives of a loss to be minimised.
+"""
+
+import numpy as np
+
+
+def log_softmax(logits):
+    """log softmax over the last axis: (n, A) → (n, A)."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def reinforce(logits, actions, advantages):
+    """Loss -sum_t A_t log pi(a_t): returns (loss, d_logits (n, A), entropy sum).
+
+    d/dlogits = A_t (pi - 1{a_t}).  Source: Williams (1992).
+    """
+    log_pi = log_softmax(logits)
+    pi = np.exp(log_pi)
+    taken = np.arange(len(actions)), actions
+    d_logits = pi * advantages[:, None]
+    d_logits[taken] -= advantages
+    return -(log_pi[taken] * advantages).sum(), d_logits, -(pi * log_pi).sum()
+
+
+def clipped_surrogate(log_pi, actions, old_log_prob, advantages, clip):
+    """Loss -sum_t min(rho_t A_t, clip(rho_t, 1-c, 1+c) A_t), rho = pi(a)/pi_old(a), both from log-softmax.
+
+    Returns (loss, d_logits (n, A), KL estimate sum of rho - 1 - log rho, count of clipped ratios).
+    Source: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7.
+    """
+    taken = np.arange(len(actions)), actions
+    log_ratio = log_pi[taken] - old_log_prob
+    ratio = np.exp(log_ratio)
+    bounded = np.clip(ratio, 1 - clip, 1 + clip)
+    loss = -np.minimum(ratio * advantages, bounded * advantages).sum()
+    active = ratio * advantages <= bounded * advantages
+    weight = ratio * advantages * active
+    d_logits = np.exp(log_pi) * weight[:, None]
+    d_logits[taken] -= weight
+    return loss, d_logits, (ratio - 1 - log_ratio).sum(), np.count_nonzero(np.abs(ratio - 1) > clip)
+
+
+def entropy(log_pi):
+    """Sum of the entropies H = -sum_a pi log pi, and their derivative: (float, d_logits (n, A)).
+
+    dH/dlogit_a = -pi_a (log pi_a + H).
+    """
+    pi = np.exp(log_pi)
+    per_sample = -(pi * log_pi).sum(axis=1, keepdims=True)
+    return per_sample.sum(), -pi * (log_pi + per_sample)
+
+
+def value_loss(values, targets):
+    """Loss sum of (V - target)^2 / 2 and its derivative: (float, (n,))."""
+    error = values - targets
+    return 0.5 * (error @ error), error
+
+
+def clip_norm(gradient, limit):
+    """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; returns the norm before."""
+    norm = float(np.sqrt(gradient @ gradient))
+    if norm > limit:
+        gradient *= limit / norm
+    return norm

@@ -1,0 +1,73 @@
+"""Optimizers on flat vectors, in place.
+
+``state`` is float32 (k, n): what the optimizer remembers of each parameter. A step works on any slice of
+the vectors, so an update can be done on the rows that its samples touched alone; ``rest`` then does to the
+other rows what steps with a zero gradient would have done.
+"""
+
+import math
+
+import numpy as np
+
+
+class RMSProp:
+    """c <- d c + (1 - d) g^2;  theta <- theta - lr g / (sqrt(c) + eps).
+
+    Source: Tieleman & Hinton (2012), with eps outside the root as in Karpathy's Pong.
+    """
+
+    slots = 1
+
+    def __init__(self, parameters, decay=0.99, epsilon=1e-5, dtype=np.float32):
+        self.state, self.steps = np.zeros((self.slots, parameters), dtype=dtype), 0
+        self.decay, self.epsilon = decay, epsilon
+
+    def step(self, theta, gradient, state, learning_rate):
+        """One step in place on ``theta`` (n,) with ``state`` (1, n); ``gradient`` (n,) is overwritten."""
+        self.steps += 1
+        (cache,) = state
+        cache *= self.decay
+        cache += (1 - self.decay) * gradient * gradient
+        gradient /= np.sqrt(cache) + self.epsilon
+        gradient *= learning_rate
+        theta -= gradient
+
+    def rest(self, steps):
+        """Decay the whole cache as ``steps`` zero gradients do; touched rows are written over afterwards."""
+        self.state *= self.decay**steps
+
+
+class Adam:
+    """m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;  theta <- theta - lr m^ / (sqrt(v^) + eps).
+
+    m^ and v^ are m and v over 1 - b^t. Source: Kingma & Ba (2015), algorithm 1. Rows that an update's samples
+    did not touch keep their moments and stay where they are (lazy Adam), where the dense method would let
+    them coast on their momentum.
+    """
+
+    slots = 2
+
+    def __init__(self, parameters, beta1=0.9, beta2=0.999, epsilon=1e-5, dtype=np.float32):
+        self.state, self.steps = np.zeros((self.slots, parameters), dtype=dtype), 0
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def step(self, theta, gradient, state, learning_rate):
+        """One step in place on ``theta`` (n,) with ``state`` (2, n); ``gradient`` (n,) is overwritten."""
+        self.steps += 1
+        m, v = state
+        m *= self.beta1
+        m += (1 - self.beta1) * gradient
+        v *= self.beta2
+        gradient *= gradient
+        gradient *= 1 - self.beta2
+        v += gradient
+        # sqrt(v^) + eps = (sqrt(v) + eps c) / c with c = sqrt(1 - b2^t): one division fewer per element
+        correction = math.sqrt(1 - self.beta2**self.steps)
+        np.sqrt(v, out=gradient)
+        gradient += self.epsilon * correction
+        np.divide(m, gradient, out=gradient)
+        gradient *= learning_rate * correction / (1 - self.beta1**self.steps)
+        theta -= gradient
+
+    def rest(self, steps):
+        """Nothing: untouched rows keep their moments."""

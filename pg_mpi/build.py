@@ -1,0 +1,72 @@
+"""Settings → the parts of a run: policy, optimizer, and the game knowledge they need."""
+
+import dataclasses
+
+import numpy as np
+
+from pg_mpi.agent.optimizer import Adam, RMSProp
+from pg_mpi.agent.policy import Policy
+from pg_mpi.agent.tying import fine_rows, pixel_tie, upside_down
+from pg_mpi.errors import UsageError
+from pg_mpi.game import actions as game_actions
+from pg_mpi.game.features import HEIGHT, WIDTH
+from pg_mpi.game.survey import find_actions, find_backgrounds
+from pg_mpi.seeding import WEIGHTS, stream
+
+
+@dataclasses.dataclass(frozen=True)
+class Knowledge:
+    """What a run knows of its game before it plays.
+
+    Attributes:
+        backgrounds: uint8 (B, 80, 80), the background colours of each position.
+        codes: ALE action code of each of the policy's actions.
+        swap: the action each one becomes when the screen is turned upside down, or None.
+    """
+
+    backgrounds: np.ndarray
+    codes: list
+    swap: list | None
+
+
+def learn_game(config):
+    """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
+    pairs = game_actions.mirror_pairs(config.symmetry, config.env_id)
+    if config.actions == "minimal":
+        codes = game_actions.minimal(config.env_id)
+    else:
+        codes = find_actions(config.env_id, config.frame_skip)
+    if config.actions == "pair":
+        codes = [code for code in codes if code != game_actions.NOOP][:2]
+    swap = game_actions.mirrored(codes, pairs) if pairs else None
+    if len(codes) < 2:
+        raise UsageError(
+            f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal"
+        )
+    return Knowledge(find_backgrounds(config.env_id, config.frame_skip), codes, swap)
+
+
+def make_policy(config, knowledge):
+    """The policy of ``config`` with its random start, the same on every rank that has the same numpy."""
+    shape, difference = (HEIGHT, WIDTH), config.features == "difference"
+    tie = pixel_tie(shape, difference, config.tiles)
+    plain = config.method == "reinforce"
+    policy = Policy(
+        [tie, tie[upside_down(shape)]] if knowledge.swap else [tie],
+        config.hidden,
+        len(knowledge.codes),
+        swap=knowledge.swap,
+        value=not plain,
+        biases=not plain,
+        pinned=config.actions == "pair" and not knowledge.swap,
+    )
+    policy.initialise(
+        stream(config.seed, WEIGHTS), config.init_scale, fine_rows(shape, difference, config.tiles)
+    )
+    return policy
+
+
+def make_optimizer(config, policy):
+    """RMSProp for REINFORCE, as in the original; Adam for the clipped surrogate."""
+    kind = RMSProp if config.method == "reinforce" else Adam
+    return kind(policy.theta.size)

@@ -1,0 +1,1 @@
+"""The machines: the MPI world, its threads, signals and launchers."""

@@ -1,0 +1,178 @@
+"""The ranks of a job and the verbs between them. The only module that imports mpi4py.
+
+Every method of ``World`` except ``abort`` is collective: every rank must call it. ``World()`` without a
+communicator is a world of one, so the same code runs where no MPI is installed.
+"""
+
+import os
+import sys
+import time
+import traceback
+
+from pg_mpi.errors import UsageError
+
+#: Where launchers say how many ranks they started, the most specific first, and which rank this is.
+PROMISES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+
+
+class World:
+    """A communicator reduced to what training needs.
+
+    Attributes:
+        rank, size: this process's number, and how many there are.
+    """
+
+    def __init__(self, comm=None):
+        self._comm = comm
+        self.rank = comm.Get_rank() if comm else 0
+        self.size = comm.Get_size() if comm else 1
+
+    def sum_(self, array):
+        """Allreduce: replace ``array`` by its sum over ranks, in place."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
+        return array
+
+    def max_(self, array):
+        """Allreduce: replace ``array`` by its maximum over ranks, in place."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.MAX)
+        return array
+
+    def copy_from_root_(self, array):
+        """Broadcast: replace ``array`` by rank 0's, in place."""
+        if self.size > 1:
+            self._comm.Bcast(array, root=0)
+        return array
+
+    def barrier(self):
+        """Return once every rank is here."""
+        if self.size > 1:
+            self._comm.Barrier()
+
+    def gather(self, item):
+        """A list of every rank's ``item`` in rank order on rank 0; None elsewhere."""
+        return self._comm.gather(item, root=0) if self.size > 1 else [item]
+
+    def gather_all(self, item):
+        """A list of every rank's ``item`` in rank order, on every rank."""
+        return self._comm.allgather(item) if self.size > 1 else [item]
+
+    def on_root(self, function, *args):
+        """Call ``function(*args)`` on rank 0 alone; its result, or its exception, reaches every rank."""
+        result = error = None
+        if self.rank == 0:
+            try:
+                result = function(*args)
+            except Exception as caught:  # any: the other ranks wait for it
+                error = caught
+        if self.size > 1:
+            result, error = self._comm.bcast((result, error), root=0)
+        if error is not None:
+            error.agreed = True  # all ranks raise it together, so they may leave together
+            raise error
+        return result
+
+    def library(self):
+        """The name and version of the MPI library, one line. Not collective."""
+        if not self._comm:
+            return "none"
+        from mpi4py import MPI
+
+        return MPI.Get_library_version().strip("\0 \n").splitlines()[0].split(", package")[0]
+
+    def abort(self, code):
+        """End every rank at once with ``code``. Not collective."""
+        if self._comm:
+            self._comm.Abort(code)
+        os._exit(code)
+
+
+def first_number(names, environ=os.environ):
+    """The first of some environment variables that holds a number, or None."""
+    for name in names:
+        if environ.get(name, "").isdigit():
+            return int(environ[name])
+    return None
+
+
+def is_first_process(environ=os.environ):
+    """True on the process that may print before MPI has started."""
+    return not first_number(RANK_NUMBERS, environ)
+
+
+def check_launch(size, expected=None, environ=os.environ):
+    """Refuse a world smaller than its launcher promised: N silent jobs of one rank each.
+
+    Raises ``UsageError``. ``expected`` (``--expect-ranks``) overrides the launcher's word.
+    """
+    if expected is not None and expected != size:
+        raise UsageError(f"--expect-ranks {expected}, but MPI gives {size}: check the launcher")
+    promised = first_number(PROMISES, environ)
+    if expected is None and promised and size < promised:
+        raise UsageError(
+            f"the launcher started {promised} processes, but MPI sees {size}: this MPI and this launcher do not "
+            "fit (try mpirun of the MPI that mpi4py uses, or srun --mpi=pmix), or give --expect-ranks"
+        )
+
+
+def connect(optional=False):
+    """Start MPI and return its ``World``; with ``optional``, a world of one where MPI cannot be loaded."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        promised = first_number(PROMISES)
+        if optional and (promised is None or promised <= 1):
+            return World()
+        line = str(error).strip().splitlines()[0]
+        raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None
+    return World(MPI.COMM_WORLD)
+
+
+def run(main, argv, optional_mpi=False):
+    """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
+
+    An error that all ranks raise together ends them in order, with one line. Anything else that leaves
+    ``main`` on one rank, ``sys.exit`` included, prints that rank's traceback and ends the whole job.
+    """
+    world = None
+    try:
+        world = connect(optional_mpi)
+        code = main(world, argv)
+    except UsageError as error:
+        together = world is None or world.size == 1 or getattr(error, "agreed", False)
+        # alone where a launcher promised more, every process is a rank 0: the launcher knows the first
+        speaks = is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
+        if speaks:
+            print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
+        if not together:
+            world.abort(2)
+        code = 2
+    except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
+        _die(world, error)
+    _leave(code)
+
+
+def _die(world, error):
+    """Print this rank's traceback and end the whole job."""
+    rank, size = (world.rank, world.size) if world else (0, 1)
+    text = "".join(traceback.format_exception(error))
+    sys.stdout.flush()
+    print(f"{text}pg_mpi: rank {rank} of {size} failed: the whole job ends", file=sys.stderr, flush=True)
+    time.sleep(0.1)  # a launcher forwards output in its own time, and MPI_Abort does not wait for it
+    code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
+    (world or World()).abort(code or 1)
+
+
+def _leave(code):
+    """Flush, finalize MPI while every rank is here, and exit with ``code``."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "mpi4py.MPI" in sys.modules and not sys.modules["mpi4py.MPI"].Is_finalized():
+        sys.modules["mpi4py.MPI"].Finalize()  # or ``python -m mpi4py`` turns a code into an abort
+    sys.exit(code)

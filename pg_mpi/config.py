@@ -1,0 +1,215 @@
+"""The settings of a run: one frozen dataclass, its presets, and the command line made from it."""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+
+from pg_mpi import __version__
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import choice, duration, integer, nearest, real, switch, text
+
+
+def _setting(default, parse, help, identity=True):
+    """A field with its parser and help. ``identity`` False: free to change when a run is resumed."""
+    metadata = {"parse": parse, "help": help, "identity": identity}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """Every setting of a training run. Defaults are the ``default`` preset's."""
+
+    preset: str = _setting("default", text, "default, fast, karpathy, or a JSON file of settings", False)
+    env_id: str = _setting("ALE/Pong-v5", text, "the game, by its Gymnasium id")
+    seed: int = _setting(0, integer(0), "root of every random stream")
+
+    total_timesteps: int = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
+    max_walltime: float = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
+    target_return: float = _setting(None, real(), "stop when the last 100 games' mean reaches this", False)
+    run_dir: str = _setting(None, text, "the run's folder (default: runs/GAME-PRESET-sSEED)", False)
+    resume: str = _setting("auto", text, "auto: go on if the folder has a run; never; or a path", False)
+
+    envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
+    sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
+    num_steps: int = _setting(256, integer(), "T: agent steps per env and update, with --sync steps")
+    games_per_update: int = _setting(1, integer(), "games per env and update, with --sync episode")
+    frame_skip: int = _setting(4, integer(), "frames per agent step")
+    sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
+    max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
+
+    features: str = _setting("pair", choice("pair", "difference"), "what the policy sees of two frames")
+    tiles: bool = _setting(True, switch, "first-layer weights shared over coarse tiles: on or off")
+    symmetry: str = _setting(
+        "auto",
+        text,
+        "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
+    )
+    actions: str = _setting(
+        "distinct", choice("distinct", "pair", "minimal"), "all that differ; the first two that move; all"
+    )
+    hidden: int = _setting(128, integer(), "hidden units")
+    init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
+
+    method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
+    learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
+    anneal_timesteps: int = _setting(
+        0, integer(0), "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant"
+    )
+    gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
+    gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
+    return_ends: str = _setting(
+        "point", choice("point", "game"), "what ends a return: any reward, or the game"
+    )
+    update_epochs: int = _setting(6, integer(), "passes over each update's samples")
+    minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
+    clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
+    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
+    vf_coef: float = _setting(0.5, real(0), "weight of the value loss")
+    max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
+
+    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
+    keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
+    log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
+    sync_check_every: int = _setting(
+        50, integer(), "updates between checks that ranks hold equal weights", False
+    )
+    track: str = _setting(
+        None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False
+    )
+    expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
+
+    @property
+    def folder(self):
+        """The run folder: ``--run-dir``, or a name made of the settings, so that the same command resumes."""
+        if self.run_dir:
+            return self.run_dir
+        game = self.env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0].lower()
+        preset = os.path.splitext(os.path.basename(self.preset))[0]
+        return os.path.join("runs", f"{game}-{preset}-s{self.seed}")
+
+    def identity(self):
+        """The settings that change what is learned, as a dict."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata["identity"]}
+
+    def check(self, ranks):
+        """Raise ``UsageError`` for settings that contradict each other on this many ranks."""
+        if self.method == "reinforce" and self.sync == "steps":
+            raise UsageError("--method reinforce learns from whole games: use --sync episode")
+        rollout = ranks * self.envs_per_rank * self.num_steps
+        if self.method == "clipped" and self.sync == "steps" and self.minibatch_size > rollout:
+            raise UsageError(
+                f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
+                f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "
+                "or raise --num-steps"
+            )
+
+
+PRESETS = {
+    "default": {},
+    "fast": {
+        "sync": "steps",
+        "envs_per_rank": 8,
+        "num_steps": 256,
+    },
+    "karpathy": {
+        "method": "reinforce",
+        "features": "difference",
+        "actions": "pair",
+        "tiles": False,
+        "symmetry": "off",
+        "hidden": 200,
+        "init_scale": 1 / math.sqrt(6400),
+        "learning_rate": 1e-3,
+    },
+}
+
+_FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
+
+
+def _flag(name):
+    return "--" + name.replace("_", "-")
+
+
+def _checked(name, value, source):
+    """``value`` through the parser of setting ``name``; ``source`` names it in the error."""
+    try:
+        return _FIELDS[name].metadata["parse"](value)
+    except ValueError as wanted:
+        raise UsageError(f"{source} must be {wanted}, not {value!r}") from None
+
+
+def _preset(name):
+    """The settings of a preset, or of a JSON file: its own names, or a run's config.json."""
+    if name in PRESETS:
+        return PRESETS[name]
+    if not os.path.exists(name):
+        raise UsageError(
+            f"no preset or file {name!r}{nearest(name, PRESETS)}: choose {', '.join(PRESETS)} or a JSON file"
+        )
+    try:
+        with open(name, encoding="utf-8") as file:
+            content = json.load(file)
+        settings = content.get("settings", content)
+        items = list(settings.items())
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"the preset file {name} is not a JSON object of settings: {error}") from None
+    values = {}
+    for key, value in items:
+        key = key.replace("-", "_")
+        if key not in _FIELDS:
+            raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, _FIELDS)}")
+        if value is not None and _FIELDS[key].metadata["identity"]:
+            values[key] = _checked(key, value, f"{key} in {name}")
+    return values
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line of ours, and which knows the nearest flag."""
+
+    def error(self, message):
+        raise UsageError(message)
+
+    def parse(self, argv):
+        """Parse ``argv``; an unknown flag is a ``UsageError`` that names the nearest one."""
+        values, unknown = self.parse_known_args(argv)
+        if unknown:
+            flag = unknown[0].split("=", 1)[0]
+            known = [option for action in self._actions for option in action.option_strings]
+            raise UsageError(f"unknown argument {flag}{nearest(flag, known)}: see --help")
+        return values
+
+
+def train_parser():
+    """The command line of ``pg_mpi.train``; its help needs neither MPI nor numpy."""
+    parser = Parser(
+        prog="python -m pg_mpi.train",
+        description="Train on every rank of an MPI job: mpirun -n 4 python -m pg_mpi.train --preset karpathy. "
+        "The same command goes on where the run folder stands. Exit codes: 0 finished, 75 checkpointed at a "
+        "budget or on a signal (run the same command again), 2 wrong usage, 1 any other failure.",
+        epilog="Budgets, the tracker and the checkpoint interval may change on resume; other settings make "
+        "another run. A repeated flag: the last one counts. Counts are over all ranks, except --envs-per-rank, "
+        "--num-steps and --games-per-update. 2e9 is a number.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
+    for name, field in _FIELDS.items():
+        default = "" if field.default is None else f" (default: {_shown(field.default)})"
+        parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default)
+    return parser
+
+
+def _shown(value):
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+def parse_train(argv):
+    """The ``TrainConfig`` of a command line, and the names of the settings given there.
+
+    Order: the defaults, then the preset, then the flags. Raises ``UsageError``.
+    """
+    given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
+    flags = {name: _checked(name, value, _flag(name)) for name, value in given.items()}
+    config = TrainConfig(**{**_preset(flags.get("preset", "default")), **flags})
+    return config, set(flags)

@@ -1,0 +1,9 @@
+"""The errors that a user can cause and mend. Each message is one line that says what to do."""
+
+
+class UsageError(Exception):
+    """The command, the settings or the run folder are wrong: one line, exit code 2, nothing written."""
+
+
+class CheckpointError(Exception):
+    """A file is not a usable checkpoint: unreadable, truncated, damaged or foreign."""

@@ -1,0 +1,75 @@
+"""One Atari emulator: act, screen, reset, and a state that continues bit for bit."""
+
+import ale_py
+import numpy as np
+from ale_py import ALEInterface, LoggerMode, roms
+
+from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.parse import nearest
+
+ALEInterface.setLoggerMode(LoggerMode.Error)  # or every rank prints the emulator's banner
+
+
+def rom_name(env_id):
+    """The ROM of a Gymnasium id: ``ALE/SpaceInvaders-v5`` → ``space_invaders``. Raises ``UsageError``."""
+    known = {
+        f"ALE/{''.join(w.capitalize() for w in rom.split('_'))}-v5": rom for rom in roms.get_all_rom_ids()
+    }
+    if env_id not in known:
+        raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
+    return known[env_id]
+
+
+class AtariGame:
+    """An emulator through ``ALEInterface``.
+
+    Attributes:
+        screen: uint8 (height, 160), palette indices of the last screen; one buffer, overwritten by every act.
+        actions: the ALE's minimal action set of the game, list of action codes.
+    """
+
+    def __init__(self, env_id, seed, frame_skip=4, sticky=0.25, max_frames=108_000):
+        ale = ALEInterface()
+        ale.setInt("random_seed", seed)
+        ale.setInt("frame_skip", frame_skip)
+        ale.setFloat("repeat_action_probability", sticky)
+        ale.setInt("max_num_frames_per_episode", max_frames)
+        ale.loadROM(roms.get_rom_path(rom_name(env_id)))
+        self._ale = ale
+        self.actions = [int(action.value) for action in ale.getMinimalActionSet()]
+        self.screen = np.empty(ale.getScreenDims(), dtype=np.uint8)
+        self.reset()
+
+    def reset(self):
+        """Start a new game; the emulator's random stream goes on."""
+        self._ale.reset_game()
+        self._ale.getScreen(self.screen)
+
+    def act(self, action):
+        """Play one agent step (``frame_skip`` frames) of an ALE action code; returns the reward (points)."""
+        reward = self._ale.act(action)
+        self._ale.getScreen(self.screen)
+        return reward
+
+    def over(self):
+        """True when the game has ended, by its rules or by the frame cap."""
+        return self._ale.game_over(with_truncation=True)
+
+    def truncated(self):
+        """True when the frame cap, not the rules, ended the game."""
+        return self._ale.game_truncated()
+
+    def rgb(self):
+        """The last screen in colour: uint8 (height, 160, 3). Stale after ``restore``, until the next act."""
+        return self._ale.getScreenRGB()
+
+    def state(self):
+        """The emulator with its random generator, as bytes."""
+        return self._ale.cloneSystemState().serialize()
+
+    def restore(self, state):
+        """Continue from ``state`` bit for bit; ``screen`` is stale until the next act."""
+        try:
+            self._ale.restoreSystemState(ale_py.ALEState(state))
+        except (SystemError, ValueError, RuntimeError, TypeError) as error:
+            raise CheckpointError(f"the emulator refused its saved state: {error}") from None

@@ -1,0 +1,100 @@
+"""What a game shows and does, found by playing it: background colours and distinct actions.
+
+Nothing about any game is written down. The survey plays a few thousand random steps with a seed of its own,
+so a game's survey is the same in every run.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from pg_mpi.game.atari import AtariGame
+from pg_mpi.game.features import PIXELS, crop
+from pg_mpi.seeding import SURVEY, emulator_seed, stream
+
+STEPS = 3000
+COLOUR_EVERY = 4  # steps between the screens that are counted position by position
+PROBES = 60  # states from which every action is tried
+LOOK_AHEAD = 4  # steps an action is held in a probe
+SAME_SHARE = 0.05  # two actions are one if fewer than this share of the probes tell them apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """The findings.
+
+    Attributes:
+        backgrounds: uint8 (B, 80, 80).
+        actions: ALE action codes, one for each distinct action.
+    """
+
+    backgrounds: np.ndarray
+    actions: tuple
+
+
+def survey(env_id, frame_skip=4):
+    """Play ``env_id`` at random and return its ``Survey`` (about a second on one core)."""
+    return Survey(find_backgrounds(env_id, frame_skip), tuple(find_actions(env_id, frame_skip)))
+
+
+def find_backgrounds(env_id, frame_skip=4):
+    """The background colours of each position: uint8 (B, 80, 80).
+
+    Plane 0 is the colour that each position shows most often. Games also have screens filled with another
+    colour, such as Pong's first one after a reset: each colour that fills at least half of some screen
+    without being the usual fill is a background everywhere.
+    """
+    game, rng = _random_game(env_id, frame_skip)
+    counts = np.zeros((PIXELS, 256), dtype=np.int32)
+    fills = np.zeros(256, dtype=np.int64)
+    positions = np.arange(PIXELS)
+    for step in range(STEPS):
+        colours = crop(game.screen).ravel()
+        shown = np.bincount(colours, minlength=256)
+        if 2 * shown.max() >= PIXELS:
+            fills[shown.argmax()] += 1
+        if step % COLOUR_EVERY == 0:
+            counts[positions, colours] += 1
+        _random_step(game, rng)
+    planes = [counts.argmax(axis=1)]
+    for fill in np.flatnonzero(fills):
+        if fill != fills.argmax():
+            planes.append(np.full(PIXELS, fill))
+    return np.stack(planes).astype(np.uint8).reshape(-1, *crop(game.screen).shape)
+
+
+def find_actions(env_id, frame_skip=4):
+    """The ALE action codes that differ in what they do, the first of each kind.
+
+    Each action is held for a few steps from the same states, without sticky actions. Two actions that lead
+    to the same screen nearly always are one: Pong's FIRE is its NOOP.
+    """
+    game, rng = _random_game(env_id, frame_skip)
+    screens = np.empty((len(game.actions), PROBES, *game.screen.shape), dtype=np.uint8)
+    for probe in range(PROBES):
+        for _ in range(rng.integers(1, 25)):
+            _random_step(game, rng)
+        state = game.state()
+        for index, action in enumerate(game.actions):
+            game.restore(state)
+            for _ in range(LOOK_AHEAD):
+                game.act(action)
+            screens[index, probe] = game.screen
+        game.restore(state)
+    kept = []
+    for index in range(len(game.actions)):
+        differs = ((screens[index] != screens[k]).any(axis=(1, 2)).mean() for k in kept)
+        if all(share >= SAME_SHARE for share in differs):
+            kept.append(index)
+    return [game.actions[index] for index in kept]
+
+
+def _random_game(env_id, frame_skip):
+    game = AtariGame(env_id, emulator_seed(0, 0, SURVEY), frame_skip, sticky=0.0)
+    return game, stream(0, SURVEY)
+
+
+def _random_step(game, rng):
+    if game.over():
+        game.reset()
+    game.act(game.actions[rng.integers(len(game.actions))])

@@ -1,0 +1,66 @@
+"""Times, speed and memory of an update, over all ranks."""
+
+import os
+import resource
+import sys
+import time
+
+import numpy as np
+
+from pg_mpi import STARTED
+
+
+class Meter:
+    """Measures one update after another. ``read`` is collective."""
+
+    def __init__(self, world, phases, seconds_before, env_steps):
+        self._world, self._phases, self._before = world, phases, seconds_before
+        self._env_steps, self._wall, self._cpu = env_steps, self._now(), time.process_time()
+        self._flops = None
+
+    def _now(self):
+        """Training seconds of this run folder: earlier starts, and this one from its very beginning."""
+        return self._before + time.monotonic() - STARTED
+
+    def read(self, update, env_steps, flops):
+        """The timing metrics of the update that ends now, on every rank. Collective.
+
+        ``flops`` is this rank's running count. The phases are cleared for the next update.
+        """
+        wall, cpu = self._now(), time.process_time()
+        seconds = max(wall - self._wall, 1e-9)
+        phase = np.array(list(self._phases.seconds.values()))
+        done = flops - (flops if self._flops is None else self._flops)
+        sums = self._world.sum_(np.array([(cpu - self._cpu) / seconds, done / seconds, *phase]))
+        peaks = self._world.max_(np.array([resident_mb(), *phase]))
+        metrics = {
+            "wall_s": wall,
+            "sps": (env_steps - self._env_steps) / seconds,
+            "sps_total": env_steps / wall,
+            "updates_per_s": 1 / seconds,
+            "cpu_util": sums[0] / self._world.size,
+            "gflops": sums[1] / 1e9,
+            "rss_mb": peaks[0],
+            "phase_s": dict(zip(self._phases.seconds, sums[2:] / self._world.size)),
+            "phase_max_s": dict(zip(self._phases.seconds, peaks[1:])),
+        }
+        self._env_steps, self._wall, self._cpu, self._flops = env_steps, wall, cpu, flops
+        self._phases.clear()
+        return _rounded(metrics)
+
+
+def _rounded(metrics):
+    """Plain floats of seven digits, for a readable file."""
+    if isinstance(metrics, dict):
+        return {name: _rounded(value) for name, value in metrics.items()}
+    return float(f"{metrics:.7g}")
+
+
+def resident_mb():
+    """Resident memory of this process in MB (10**6 bytes): now on Linux, at its peak elsewhere."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / 1e6 if sys.platform == "darwin" else peak / 1e3

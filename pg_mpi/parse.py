@@ -1,0 +1,92 @@
+"""Text from a command line → checked values. Each parser raises ``ValueError`` with what it wanted."""
+
+import difflib
+import math
+import re
+
+
+def nearest(word, known):
+    """`` (did you mean X?)`` for the closest of ``known``, or nothing."""
+    match = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    return f" (did you mean {match[0]}?)" if match else ""
+
+
+def integer(low=1):
+    """A parser of whole numbers of at least ``low``; ``2e9`` is one."""
+
+    def parse(text):
+        try:
+            number = float(text)
+            if number.is_integer() and number >= low:
+                return int(text) if re.fullmatch(r"[+-]?\d+", str(text)) else int(number)
+        except (ValueError, OverflowError, TypeError):
+            pass
+        raise ValueError(f"a whole number of at least {low}")
+
+    return parse
+
+
+def real(low=-math.inf, high=math.inf, open_low=False):
+    """A parser of finite numbers in [low, high], or (low, high] with ``open_low``."""
+    bounds = []
+    if low > -math.inf:
+        bounds.append(f"{'above' if open_low else 'at least'} {low:g}")
+    if high < math.inf:
+        bounds.append(f"at most {high:g}")
+    wanted = " ".join(["a finite number", " and ".join(bounds)]).strip()
+
+    def parse(text):
+        try:
+            number = float(text)
+        except (ValueError, TypeError):
+            raise ValueError(wanted) from None
+        if not math.isfinite(number) or number > high or number < low or (open_low and number == low):
+            raise ValueError(wanted)
+        return number
+
+    return parse
+
+
+def duration(text):
+    """Seconds from ``[DAYS-]HH:MM:SS``, ``MM:SS`` or a plain number of seconds."""
+    wanted = "a duration above zero such as 00:10:00 (or 1-12:00:00, or seconds)"
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
+    if match:
+        days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    else:
+        try:
+            total = float(text)
+        except (ValueError, TypeError):
+            raise ValueError(wanted) from None
+    if not math.isfinite(total) or total <= 0:
+        raise ValueError(wanted)
+    return total
+
+
+def choice(*names):
+    """A parser that accepts only ``names``."""
+
+    def parse(text):
+        if text not in names:
+            raise ValueError(f"one of {', '.join(names)}{nearest(text, names)}")
+        return text
+
+    return parse
+
+
+def text(value):
+    """A parser of any non-empty text."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a non-empty text")
+    return value
+
+
+def switch(value):
+    """A parser of on/off, as a flag's own value or a preset file's true/false."""
+    table = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in table:
+        return table[str(value).lower()]
+    raise ValueError("on or off")

@@ -1,0 +1,124 @@
+"""Checkpoints: one npz of plain arrays, written whole or not at all, and proved before it is used.
+
+A file holds named arrays, a ``facts`` array (JSON as bytes) and the SHA-256 of all of them. Nothing in it is
+ever executed: pickles are refused. It holds no wall-clock time, so equal runs write equal files.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import zipfile
+
+import numpy as np
+
+from pg_mpi.errors import CheckpointError
+
+NAME = re.compile(r"step-(\d{12})\.npz")
+LARGEST = 4 << 30  # bytes; a file that claims more is not one of ours
+_SPOILT = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, SyntaxError)
+
+
+def path_of(folder, env_steps):
+    """The file name of the checkpoint after ``env_steps`` agent steps."""
+    return os.path.join(folder, f"step-{env_steps:012d}.npz")
+
+
+def listing(folder):
+    """The checkpoints in ``folder``, newest first."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name) for name in sorted(filter(NAME.fullmatch, names), reverse=True)]
+
+
+def candidates(source):
+    """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file."""
+    return [source] if os.path.isfile(source) else listing(os.path.join(source, "checkpoints"))
+
+
+def save(path, arrays, facts, keep=3):
+    """Write a checkpoint so that a kill at any moment leaves the old ones whole, and drop all but ``keep``.
+
+    A temporary file in the same folder, fsync, ``os.replace``, fsync of the folder.
+
+    Args:
+        arrays: dict of name → array of numbers.
+        facts: JSON-able dict.
+    """
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    content = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+    content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
+    temporary = path + ".tmp"
+    with open(temporary, "wb") as file:
+        np.savez(file, **content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    _sync_folder(folder)
+    for old in listing(folder)[keep:]:
+        os.remove(old)
+
+
+def load(path):
+    """The arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
+    try:
+        if os.path.getsize(path) > LARGEST:
+            raise ValueError("too large")
+        with open(path, "rb") as file:
+            content = _arrays(zipfile.ZipFile(io.BytesIO(file.read())))
+        digest = content.pop("sha256").tobytes()
+        if digest != _digest(content):
+            raise ValueError("its checksum does not fit")
+        facts = json.loads(content.pop("facts").tobytes())
+    except _SPOILT as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CheckpointError(f"{path} is not a usable checkpoint: {reason}") from None
+    return content, facts
+
+
+def load_newest(source, warn):
+    """(path, arrays, facts) of the newest good checkpoint of a run folder, or of one file; None if it has none.
+
+    ``warn(line)`` is called for each damaged one that is passed over. Raises ``CheckpointError`` when there
+    are checkpoints but none is good.
+    """
+    paths = candidates(source)
+    for path in paths:
+        try:
+            return path, *load(path)
+        except CheckpointError as error:
+            warn(str(error))
+    if paths:
+        raise CheckpointError(f"no usable checkpoint in {source} ({len(paths)} tried)")
+    return None
+
+
+def _arrays(archive):
+    """All arrays of an npz whose members are stored, not compressed, and are what their headers say."""
+    content = {}
+    for member in archive.infolist():
+        if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+            raise ValueError(f"member {member.filename!r} is not one of ours")
+        with archive.open(member) as file:
+            content[member.filename[:-4]] = np.lib.format.read_array(file, allow_pickle=False)
+    return content
+
+
+def _digest(content):
+    """SHA-256 over names, types, shapes and bytes of all arrays but the checksum itself."""
+    digest = hashlib.sha256()
+    for name in sorted(content):
+        array = np.ascontiguousarray(content[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.data.cast("B") if array.size else b"")
+    return digest.digest()
+
+
+def _sync_folder(folder):
+    """Make the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,139 @@
+"""The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark. Rank 0 only."""
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import time
+
+from pg_mpi import __version__
+from pg_mpi.errors import UsageError
+
+LOCK_PATIENCE = 5.0  # seconds: the ranks of a killed job need a moment to die
+
+
+class RunFolder:
+    """A run's folder, locked for this process from ``open`` until the process ends.
+
+    Attributes:
+        path: the folder.
+        checkpoints: the folder of its checkpoints.
+    """
+
+    def __init__(self, path):
+        self.path, self._lock = path, None
+        self.checkpoints = os.path.join(path, "checkpoints")
+
+    def file(self, name):
+        """The path of a file in the folder."""
+        return os.path.join(self.path, name)
+
+    def open(self):
+        """Make the folder and lock it. Raises ``UsageError`` if it cannot be written or is in use.
+
+        The kernel drops the lock with its process, so a dead trainer's lock never stands in the way.
+        """
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            self._lock = open(self.file("lock"), "a+", encoding="utf-8")  # noqa: SIM115 held until the end
+        except OSError as error:
+            raise UsageError(
+                f"the run folder {self.path} cannot be written ({error.strerror}): give another --run-dir"
+            ) from None
+        self._take_lock()
+        self._lock.truncate(0)
+        self._lock.write(f"{platform.node()} process {os.getpid()}\n")
+        self._lock.flush()
+
+    def _take_lock(self):
+        deadline = time.monotonic() + LOCK_PATIENCE
+        while True:
+            try:
+                return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    return None  # a file system without locks
+            if time.monotonic() > deadline:
+                self._lock.seek(0)
+                holder = self._lock.read().strip() or "another process"
+                raise UsageError(
+                    f"the run folder {self.path} is in use by {holder}: stop that trainer or give another --run-dir"
+                )
+            time.sleep(0.1)
+
+    def read_done(self):
+        """The DONE mark as a dict, or None."""
+        try:
+            with open(self.file("DONE"), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            return {"reason": "unknown"}
+
+    def write_done(self, facts):
+        """Mark the run as finished."""
+        write_json(self.file("DONE"), facts)
+
+    def reopen(self):
+        """Take the DONE mark away: a larger budget goes on."""
+        if os.path.exists(self.file("DONE")):
+            os.remove(self.file("DONE"))
+
+    def begin(self, settings, facts):
+        """Write ``config.json`` with this start added; returns how many starts there were before."""
+        try:
+            with open(self.file("config.json"), encoding="utf-8") as file:
+                starts = json.load(file)["starts"]
+        except (OSError, ValueError, KeyError, TypeError):
+            starts = []
+        write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
+        return len(starts)
+
+
+def write_json(path, content):
+    """Write JSON so that a reader sees the old file or the new one, never half of one."""
+    temporary = path + ".tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def provenance(argv, ranks, mpi, places):
+    """What a start ran on: command, commit, versions, ranks and their places; for ``config.json``."""
+    from importlib import metadata
+
+    names = ("numpy", "scipy", "mpi4py", "ale-py")
+    versions = {"python": platform.python_version(), "pg_mpi": __version__}
+    versions.update({name: metadata.version(name) for name in names})
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": argv,
+        "commit": _commit(),
+        "versions": versions,
+        "ranks": ranks,
+        "mpi": mpi,
+        "places": places,
+        "job": {key: os.environ[key] for key in ("SLURM_JOB_ID", "PBS_JOBID") if key in os.environ},
+    }
+
+
+def _commit():
+    """The git commit of the package's source with ``+changes`` where it was edited; None outside git."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    try:
+        top = ["git", "-C", here]
+        commit = subprocess.run([*top, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
+        changes = subprocess.run(
+            [*top, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=5
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if commit.returncode:
+        return None
+    return commit.stdout.strip() + ("+changes" if changes.stdout.strip() else "")

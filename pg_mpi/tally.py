@@ -1,0 +1,58 @@
+"""The counters of a run: steps, games and the window of recent scores. Equal on all ranks."""
+
+import statistics
+from collections import deque
+
+WINDOW = 100
+
+
+class Tally:
+    """What has been played so far, over all ranks.
+
+    Attributes:
+        update, env_steps, games: counts.
+        recent: the last 100 games as (score, steps), oldest first.
+    """
+
+    def __init__(self):
+        self.update = self.env_steps = self.games = 0
+        self.recent = deque(maxlen=WINDOW)
+
+    def add(self, env_steps, games):
+        """Count one update: its agent steps and its finished games, in env order."""
+        self.update += 1
+        self.env_steps += env_steps
+        self.games += len(games)
+        self.recent.extend(tuple(game) for game in games)
+
+    @property
+    def return_mean(self):
+        """Mean score of the recent games, or None before the first."""
+        return statistics.fmean(score for score, _ in self.recent) if self.recent else None
+
+    def reached(self, target):
+        """True when a whole window of games averages at least ``target``."""
+        return target is not None and len(self.recent) == WINDOW and self.return_mean >= target
+
+    def metrics(self):
+        """The tally's part of a metrics line."""
+        return {
+            "games": self.games,
+            "return_mean": self.return_mean,
+            "return_last": self.recent[-1][0] if self.recent else None,
+            "length_mean": statistics.fmean(steps for _, steps in self.recent) if self.recent else None,
+        }
+
+    def state(self):
+        """For a checkpoint: a JSON-able dict."""
+        return {
+            "update": self.update,
+            "env_steps": self.env_steps,
+            "games": self.games,
+            "recent": list(self.recent),
+        }
+
+    def restore(self, state):
+        """Continue from ``state``."""
+        self.update, self.env_steps, self.games = state["update"], state["env_steps"], state["games"]
+        self.recent = deque(map(tuple, state["recent"]), maxlen=WINDOW)

@@ -1,0 +1,78 @@
+"""Train: ``mpirun -n N python -m pg_mpi.train``. The loop, on one page.
+
+Each rank plays its games, gradients are summed over ranks, and every rank takes the same step:
+
+    play → learn (gradient, Allreduce, optimizer) → measure → agree on whether to stop → save
+"""
+
+import sys
+import time
+
+import numpy as np
+
+from pg_mpi import STARTED
+from pg_mpi.cluster import comm
+from pg_mpi.config import parse_train
+
+FINISHED, STOPPED = 0, 75
+
+
+def main(world, argv):
+    """Train as the command line says; the process's exit code. Collective: every rank must call this."""
+    config = world.on_root(_settings, argv, world.size)
+    from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
+
+    trainer = Trainer(world, config)
+    return loop(world, config, trainer)
+
+
+def loop(world, config, trainer):
+    """Update until a budget, a target or a signal ends it. Collective: every rank must call this."""
+    while True:
+        reason, code = verdict(world, config, trainer)
+        if reason:
+            trainer.finish(reason, finished=code == FINISHED)
+            return code
+        trainer.play()
+        trainer.learn()
+        trainer.report()
+        if trainer.tally.update % config.sync_check_every == 0:
+            trainer.check_weights()
+        if trainer.tally.update % config.checkpoint_every == 0:
+            trainer.save()
+
+
+def verdict(world, config, trainer):
+    """Why to stop now and with which exit code, or (None, None); the same on all ranks. Collective."""
+    tally = trainer.tally
+    if config.total_timesteps and tally.env_steps >= config.total_timesteps:
+        return f"{tally.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
+    if tally.reached(config.target_return):
+        return (
+            f"the last 100 games average {tally.return_mean:+.2f}: target {config.target_return:g} reached",
+            FINISHED,
+        )
+    out_of_time = config.max_walltime is not None and time.monotonic() - STARTED >= config.max_walltime
+    signalled, out_of_time = world.max_(
+        np.array([trainer.stop.name is not None, out_of_time], dtype=np.uint8)
+    )
+    if signalled:
+        return "asked to stop by a signal", STOPPED
+    if out_of_time:
+        return f"the walltime budget of {config.max_walltime:g} s is spent", STOPPED
+    return None, None
+
+
+def _settings(argv, ranks):
+    config, _ = parse_train(argv)
+    comm.check_launch(ranks, config.expect_ranks)
+    config.check(ranks)
+    return config
+
+
+if __name__ == "__main__":
+    if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI, and one answer is enough
+        if comm.is_first_process():
+            parse_train(sys.argv[1:])
+    else:
+        comm.run(main, sys.argv[1:])
