@@ -9,6 +9,7 @@ from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import fine_rows, pixel_tie, upside_down
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
+from pg_mpi.game.atari import NOOP
 from pg_mpi.game.features import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_actions, find_backgrounds
 from pg_mpi.seeding import WEIGHTS, stream
@@ -37,12 +38,10 @@ def learn_game(config):
     else:
         codes = find_actions(config.env_id, config.frame_skip)
     if config.actions == "pair":
-        codes = [code for code in codes if code != game_actions.NOOP][:2]
+        codes = [code for code in codes if code != NOOP][:2]
     swap = game_actions.mirrored(codes, pairs) if pairs else None
     if len(codes) < 2:
-        raise UsageError(
-            f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal"
-        )
+        raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
     return Knowledge(find_backgrounds(config.env_id, config.frame_skip), codes, swap)
 
 
@@ -60,9 +59,7 @@ def make_policy(config, knowledge):
         biases=not plain,
         pinned=config.actions == "pair" and not knowledge.swap,
     )
-    policy.initialise(
-        stream(config.seed, WEIGHTS), config.init_scale, fine_rows(shape, difference, config.tiles)
-    )
+    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, fine_rows(shape, difference, config.tiles))
     return policy
 
 

@@ -59,9 +59,7 @@ class TrainConfig:
     )
     gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
-    return_ends: str = _setting(
-        "point", choice("point", "game"), "what ends a return: any reward, or the game"
-    )
+    return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
     update_epochs: int = _setting(6, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
@@ -72,12 +70,8 @@ class TrainConfig:
     checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
     keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
-    sync_check_every: int = _setting(
-        50, integer(), "updates between checks that ranks hold equal weights", False
-    )
-    track: str = _setting(
-        None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False
-    )
+    sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
+    track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
     expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
 
     @property

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.advantages import discounted_returns, generalised_advantages, standardise
+from pg_mpi.trajectory import Trajectory
 
 
 class Learner:
@@ -91,9 +92,7 @@ class Learner:
         n = len(batch.actions)
         total = int(self._world.sum_(np.array([n]))[0])
         minibatches = max(1, round(total / self.config.minibatch_size))
-        sums = dict.fromkeys(
-            ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), 0.0
-        )
+        sums = dict.fromkeys(("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), 0.0)
         for _ in range(self.config.update_epochs):
             for chosen in np.array_split(shuffle.permutation(n), minibatches):
                 network = self._expand(session)
@@ -186,8 +185,9 @@ class Batch:
     """
 
     def __init__(self, trajectories, config, dtype):
-        observed = np.concatenate([t.observed for t in trajectories])
-        counts = np.concatenate([t.counts for t in trajectories])
+        lived = trajectories or [Trajectory(steps=1)]  # a rank without samples has empty arrays
+        observed = np.concatenate([t.observed for t in lived])
+        counts = np.concatenate([t.counts for t in lived])
         used = np.zeros(observed.max(initial=0) + 1, dtype=bool)
         used[observed] = True
         self.inputs = np.flatnonzero(used)
@@ -196,11 +196,11 @@ class Batch:
         starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
         ones = np.ones(len(observed), dtype=dtype)
         self.x = csr_matrix((ones, column_of[observed], starts), shape=(len(counts), len(self.inputs)))
-        self.actions = np.concatenate([t.actions for t in trajectories])
-        self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
-        advantages = [_advantages(t, config) for t in trajectories]
+        self.actions = np.concatenate([t.actions for t in lived])
+        self.log_probs = np.concatenate([t.log_probs for t in lived]).astype(dtype)
+        advantages = [_advantages(t, config) for t in lived]
         self.advantages = np.concatenate(advantages).astype(dtype)
-        values = np.concatenate([t.values for t in trajectories])
+        values = np.concatenate([t.values for t in lived])
         self.targets = (np.concatenate(advantages) + values).astype(dtype)
         self.envs = len(trajectories)
 
@@ -209,9 +209,7 @@ def _advantages(trajectory, config):
     """The advantage of each step of one env: float64 (length,)."""
     t = trajectory
     if config.method == "clipped":
-        return generalised_advantages(
-            t.rewards, t.values, t.ends, t.last_value, config.gamma, config.gae_lambda
-        )
+        return generalised_advantages(t.rewards, t.values, t.ends, t.last_value, config.gamma, config.gae_lambda)
     returns = discounted_returns(t.rewards, t.ends, config.gamma)
     cuts = np.cumsum([steps for _, steps in t.games])[:-1]  # each game is standardised by itself
     return np.concatenate([standardise(game) for game in np.split(returns, cuts)])

@@ -7,7 +7,7 @@ import numpy as np
 from pg_mpi.agent.policy import sample
 from pg_mpi.game.atari import AtariGame
 from pg_mpi.game.features import FrameEncoder
-from pg_mpi.seeding import ACTIONS, SHUFFLE, emulator_seed, stream
+from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
 
@@ -20,12 +20,12 @@ class Env:
         trajectory: what it has lived through since the last update.
     """
 
-    def __init__(self, index, config, survey):
+    def __init__(self, index, config, knowledge):
         self.index = index
-        seed = emulator_seed(config.seed, index)
-        self.game = AtariGame(config.env_id, seed, config.frame_skip, config.sticky, config.max_frames)
-        self.encoder = FrameEncoder(config.features, survey.backgrounds)
-        self.actions, self.shuffle = stream(config.seed, ACTIONS, index), stream(config.seed, SHUFFLE, index)
+        roles = (STICKY, ACTIONS, SHUFFLE)
+        self._streams = sticky, self.actions, self.shuffle = [stream(config.seed, role, index) for role in roles]
+        self.game = AtariGame(config.env_id, sticky, config.frame_skip, config.sticky, config.max_frames)
+        self.encoder = FrameEncoder(config.features, knowledge.backgrounds)
         self.trajectory = Trajectory()
         self.begin()
 
@@ -37,7 +37,7 @@ class Env:
     def state(self):
         """All of it that the next step depends on: arrays, and a dict for JSON."""
         arrays = {"emulator": np.frombuffer(self.game.state(), dtype=np.uint8), "masks": self.encoder.state()}
-        streams = [self.actions.bit_generator.state, self.shuffle.bit_generator.state]
+        streams = [rng.bit_generator.state for rng in self._streams]
         return arrays, {"score": self.score, "steps": self.steps, "streams": streams}
 
     def restore(self, arrays, facts):
@@ -45,7 +45,8 @@ class Env:
         self.game.restore(arrays["emulator"].tobytes())
         self.observation = self.encoder.restore(arrays["masks"])
         self.score, self.steps = facts["score"], facts["steps"]
-        self.actions.bit_generator.state, self.shuffle.bit_generator.state = facts["streams"]
+        for rng, state in zip(self._streams, facts["streams"]):
+            rng.bit_generator.state = state
 
 
 class Player:
@@ -85,10 +86,7 @@ class Player:
     def _think(self, envs, network):
         """Logits and value of each env's observation: a list of lists of floats."""
         start = perf_counter()
-        z = np.empty((len(envs), network.table.shape[1]), dtype=network.table.dtype)
-        for row, env in zip(z, envs):
-            np.add.reduce(network.table.take(env.observation, axis=0), axis=0, out=row)
-        outputs = network.outputs(z).tolist()
+        outputs = network.think([env.observation for env in envs])
         self._phases.seconds["inference"] += perf_counter() - start
         return outputs
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pg_mpi.build import Knowledge
+from pg_mpi.config import TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
 
 FORMAT = 1
@@ -44,6 +45,14 @@ def knowledge_of(arrays, facts):
     return Knowledge(arrays["backgrounds"], facts["codes"], facts["swap"])
 
 
+def config_of(path, facts):
+    """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
+    try:
+        return TrainConfig(**facts["identity"])
+    except (KeyError, TypeError):
+        raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi") from None
+
+
 def check_fits(path, facts, config, ranks):
     """The envs per rank with which this run goes on from a checkpoint.
 
@@ -64,18 +73,13 @@ def check_fits(path, facts, config, ranks):
             "or another --run-dir"
         )
     if envs % ranks:
-        raise UsageError(
-            f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}"
-        )
+        raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
     return envs // ranks
 
 
 def apply(arrays, facts, policy, learner, tally, envs):
     """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
-    if (
-        arrays["theta"].shape != policy.theta.shape
-        or arrays["optimizer"].shape != learner.optimizer.state.shape
-    ):
+    if arrays["theta"].shape != policy.theta.shape or arrays["optimizer"].shape != learner.optimizer.state.shape:
         raise CheckpointError("the checkpoint's weights do not have this policy's shape")
     policy.theta[...] = arrays["theta"]
     learner.optimizer.state[...] = arrays["optimizer"]
@@ -84,9 +88,7 @@ def apply(arrays, facts, policy, learner, tally, envs):
     cuts = np.cumsum(arrays["emulator_sizes"])
     emulators = np.split(arrays["emulators"], cuts[:-1])
     for env in envs:
-        env.restore(
-            {"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}, facts["envs"][env.index]
-        )
+        env.restore({"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}, facts["envs"][env.index])
 
 
 def _identity(config):

@@ -5,31 +5,31 @@ Each rank plays its games, gradients are summed over ranks, and every rank takes
     play → learn (gradient, Allreduce, optimizer) → measure → agree on whether to stop → save
 """
 
+import functools
 import sys
 import time
 
-import numpy as np
-
 from pg_mpi import STARTED
 from pg_mpi.cluster import comm
+from pg_mpi.cluster.signals import StopFlag
 from pg_mpi.config import parse_train
 
 FINISHED, STOPPED = 0, 75
 
 
-def main(world, argv):
+def main(world, argv, stop):
     """Train as the command line says; the process's exit code. Collective: every rank must call this."""
     config = world.on_root(_settings, argv, world.size)
     from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
     trainer = Trainer(world, config)
-    return loop(world, config, trainer)
+    return loop(world, config, trainer, stop)
 
 
-def loop(world, config, trainer):
+def loop(world, config, trainer, stop):
     """Update until a budget, a target or a signal ends it. Collective: every rank must call this."""
     while True:
-        reason, code = verdict(world, config, trainer)
+        reason, code = verdict(world, config, trainer.tally, stop)
         if reason:
             trainer.finish(reason, finished=code == FINISHED)
             return code
@@ -42,9 +42,8 @@ def loop(world, config, trainer):
             trainer.save()
 
 
-def verdict(world, config, trainer):
+def verdict(world, config, tally, stop):
     """Why to stop now and with which exit code, or (None, None); the same on all ranks. Collective."""
-    tally = trainer.tally
     if config.total_timesteps and tally.env_steps >= config.total_timesteps:
         return f"{tally.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
     if tally.reached(config.target_return):
@@ -53,9 +52,7 @@ def verdict(world, config, trainer):
             FINISHED,
         )
     out_of_time = config.max_walltime is not None and time.monotonic() - STARTED >= config.max_walltime
-    signalled, out_of_time = world.max_(
-        np.array([trainer.stop.name is not None, out_of_time], dtype=np.uint8)
-    )
+    signalled, out_of_time = world.any(stop.name is not None, out_of_time)
     if signalled:
         return "asked to stop by a signal", STOPPED
     if out_of_time:
@@ -71,8 +68,9 @@ def _settings(argv, ranks):
 
 
 if __name__ == "__main__":
+    flag = StopFlag()  # first of all: a signal during the start must not kill the job
     if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI, and one answer is enough
         if comm.is_first_process():
             parse_train(sys.argv[1:])
     else:
-        comm.run(main, sys.argv[1:])
+        comm.run(functools.partial(main, stop=flag), sys.argv[1:])

@@ -3,13 +3,10 @@
 import hashlib
 import sys
 
-import numpy as np
-
 from pg_mpi import STARTED, __version__, build, snapshot
 from pg_mpi.cluster import pinning
-from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.cluster.comm import reaches_terminal
 from pg_mpi.errors import CheckpointError, UsageError
-from pg_mpi.game.atari import rom_name
 from pg_mpi.learner import Learner
 from pg_mpi.meter import Meter
 from pg_mpi.record import checkpoint
@@ -25,11 +22,9 @@ class Trainer:
 
     Attributes:
         tally: the run's counters, equal on all ranks.
-        stop: the flag that a signal sets on this rank.
     """
 
     def __init__(self, world, config):
-        self.stop = StopFlag()
         self._world, self._config = world, config
         self._folder = RunFolder(config.folder)
         pinning.pin_threads()
@@ -71,9 +66,7 @@ class Trainer:
         if config.anneal_timesteps:
             anneal = max(0.1, 1 - 0.9 * self.tally.env_steps / config.anneal_timesteps)
         self._stats = self._learner.update(trajectories, self._player.envs[0].shuffle, anneal)
-        played = self._world.gather_all(
-            (sum(t.length for t in trajectories), [t.games for t in trajectories])
-        )
+        played = self._world.gather_all((sum(t.length for t in trajectories), [t.games for t in trajectories]))
         games = [game for _, envs in played for env in envs for game in env]
         self.tally.add(sum(steps for steps, _ in played), games)
         with self._phases("inference"):
@@ -142,21 +135,15 @@ class Trainer:
     def _open(self):
         """Lock the folder and find what to go on from: ((arrays, facts) or None, path or None)."""
         config, folder = self._config, self._folder
-        rom_name(config.env_id)  # or an unknown game would leave an empty folder behind
+        build.game_actions.mirror_pairs(config.symmetry, config.env_id)  # refuse before a folder is made
         source = None if config.resume in ("auto", "never") else config.resume
         if source and not checkpoint.candidates(source):
-            raise UsageError(
-                f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file"
-            )
+            raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
         folder.open()
         try:
             if config.resume == "never" and checkpoint.candidates(folder.path):
-                raise UsageError(
-                    f"{folder.path} holds a run and --resume never would lose it: give another --run-dir"
-                )
-            found = checkpoint.load_newest(folder.path, _warn) or (
-                source and checkpoint.load_newest(source, _warn)
-            )
+                raise UsageError(f"{folder.path} holds a run and --resume never would lose it: give another --run-dir")
+            found = checkpoint.load_newest(folder.path, _warn) or (source and checkpoint.load_newest(source, _warn))
         except CheckpointError as error:
             raise UsageError(f"{error}: give --resume PATH of a good one and a new --run-dir") from None
         if not found:
@@ -175,7 +162,7 @@ class Trainer:
         folder.reopen()  # finish() marks it again if the budget is not larger
         restarts = folder.begin(settings, provenance(sys.argv, self._world.size, mpi, places))
         self._log = MetricsLog(folder.file("metrics.jsonl"), self.tally.update)
-        self._progress = Progress(config, STARTED)
+        self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
         self._tensorboard = None
         if config.track:
             self._tensorboard = TensorBoard(folder.file("tensorboard"), self.tally.env_steps)
@@ -193,23 +180,19 @@ class Trainer:
             self._folder.write_done(facts)
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
         else:
-            self._progress.say(
-                f"stopped: {reason}. Checkpoint saved; the same command goes on. {self._folder.path}"
-            )
+            self._progress.say(f"stopped: {reason}. Checkpoint saved; the same command goes on. {self._folder.path}")
 
     def _banner(self, places, resumed_from):
         config, say = self._config, self._progress.say
         hosts = sorted({place["host"] for place in places})
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
-        say(
-            f"{self._world.size} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._world.library()}"
-        )
+        say(f"{self._world.size} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._world.library()}")
         for rank, place in list(enumerate(places))[:8]:
-            say(f"  rank {rank}: cores {place['cores']}, {place['threads']} BLAS thread ({place['blas']})")
+            threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
+            say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
         policy = self._learner.policy
-        say(
-            f"policy: {len(self._knowledge.codes)} actions, {policy.theta.size:,} parameters; {config.features} features"
-        )
+        actions = len(self._knowledge.codes)
+        say(f"policy: {actions} actions, {policy.theta.size:,} parameters; {config.features} features")
         if resumed_from:
             say(f"resumed from {resumed_from}: update {self.tally.update}, {self.tally.env_steps:,} steps")
         else:

@@ -26,6 +26,13 @@ class Network:
     def __init__(self, table, bias, heads, head_bias):
         self.table, self.bias, self.heads, self.head_bias = table, bias, heads, head_bias
 
+    def think(self, observations):
+        """Logits and value of single observations, each an index array: a list of lists of A + 1 floats."""
+        z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
+        for row, active in zip(z, observations):
+            np.add.reduce(self.table.take(active, axis=0), axis=0, out=row)
+        return self.outputs(z).tolist()
+
     def outputs(self, z):
         """Logits and value of pre-activations summed from ``table``: (n, width) → (n, actions + 1)."""
         z += self.bias
@@ -65,9 +72,7 @@ class Policy:
         theta: flat float vector: ``first`` (rows, hidden), then hidden bias, heads, head bias.
     """
 
-    def __init__(
-        self, ties, hidden, actions, swap=None, value=True, biases=True, pinned=False, dtype=np.float32
-    ):
+    def __init__(self, ties, hidden, actions, swap=None, value=True, biases=True, pinned=False, dtype=np.float32):
         self.ties, self.hidden, self.actions, self.swap = ties, hidden, actions, swap
         self.value, self.biases, self.pinned = value, biases, pinned
         self.rows = ties[0].shape[1]
@@ -177,7 +182,7 @@ def sample(logits, uniform):
     weights = [math.exp(logit - top) for logit in logits]
     total = sum(weights)
     rest = uniform * total
-    for action, weight in enumerate(weights):
+    for action, weight in enumerate(weights):  # noqa: B007 the last one stands if rounding leaves a rest
         rest -= weight
         if rest < 0:
             break

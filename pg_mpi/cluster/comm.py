@@ -44,6 +44,16 @@ class World:
             self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.MAX)
         return array
 
+    def any(self, *flags):
+        """For each flag, whether it is set on any rank: a list of bools, the same on all."""
+        if self.size == 1:
+            return list(map(bool, flags))
+        from mpi4py import MPI
+
+        votes = bytearray(map(bool, flags))
+        self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
+        return list(map(bool, votes))
+
     def copy_from_root_(self, array):
         """Broadcast: replace ``array`` by rank 0's, in place."""
         if self.size > 1:
@@ -104,6 +114,22 @@ def first_number(names, environ=os.environ):
 def is_first_process(environ=os.environ):
     """True on the process that may print before MPI has started."""
     return not first_number(RANK_NUMBERS, environ)
+
+
+def reaches_terminal(stream, environ=os.environ):
+    """True if what this process prints is seen on a terminal.
+
+    Open MPI gives each rank a pseudo-terminal even when mpirun's own output goes to a file, so under a
+    launcher it is the parent's output that counts.
+    """
+    if not stream.isatty():
+        return False
+    if first_number(PROMISES, environ) is None:
+        return True
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:
+        return False
 
 
 def check_launch(size, expected=None, environ=os.environ):
@@ -173,6 +199,7 @@ def _leave(code):
     """Flush, finalize MPI while every rank is here, and exit with ``code``."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if "mpi4py.MPI" in sys.modules and not sys.modules["mpi4py.MPI"].Is_finalized():
-        sys.modules["mpi4py.MPI"].Finalize()  # or ``python -m mpi4py`` turns a code into an abort
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi and not mpi.Is_finalized():
+        mpi.Finalize()  # or ``python -m mpi4py`` turns a code into an abort
     sys.exit(code)

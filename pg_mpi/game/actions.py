@@ -3,10 +3,10 @@
 from ale_py import Action
 
 from pg_mpi.errors import UsageError
-from pg_mpi.game.atari import AtariGame
+from pg_mpi.game.atari import AtariGame, rom_name
 from pg_mpi.parse import nearest
+from pg_mpi.seeding import SURVEY, stream
 
-NOOP = Action.NOOP.value
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 #: Games whose rules are the same upside down, with the actions that change places.
@@ -15,11 +15,15 @@ SYMMETRIES = {"ALE/Pong-v5": "RIGHT:LEFT,RIGHTFIRE:LEFTFIRE"}
 
 def minimal(env_id):
     """The ALE's minimal action set of a game, as codes."""
-    return AtariGame(env_id, 0).actions
+    return AtariGame(env_id, stream(0, SURVEY)).actions
 
 
 def mirror_pairs(symmetry, env_id):
-    """Pairs of action codes from ``--symmetry``; an empty list for none. Raises ``UsageError``."""
+    """Pairs of action codes from ``--symmetry``; an empty list for none.
+
+    Raises ``UsageError`` for an unknown game, an unknown action, or what is no pair.
+    """
+    rom_name(env_id)
     if symmetry == "auto":
         symmetry = SYMMETRIES.get(env_id, "off")
     if symmetry == "off":

@@ -7,47 +7,68 @@ from ale_py import ALEInterface, LoggerMode, roms
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.parse import nearest
 
+NOOP = ale_py.Action.NOOP.value
+
 ALEInterface.setLoggerMode(LoggerMode.Error)  # or every rank prints the emulator's banner
 
 
 def rom_name(env_id):
     """The ROM of a Gymnasium id: ``ALE/SpaceInvaders-v5`` → ``space_invaders``. Raises ``UsageError``."""
-    known = {
-        f"ALE/{''.join(w.capitalize() for w in rom.split('_'))}-v5": rom for rom in roms.get_all_rom_ids()
-    }
+    known = {f"ALE/{rom.title().replace('_', '')}-v5": rom for rom in roms.get_all_rom_ids()}
     if env_id not in known:
         raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
     return known[env_id]
 
 
 class AtariGame:
-    """An emulator through ``ALEInterface``.
+    """An emulator through ``ALEInterface``, with sticky actions of our own.
+
+    The ALE's sticky actions depend on the last action that took effect, which its saved state lacks: a
+    restored emulator differed for a few steps. So the emulator advances by single frames without stickiness,
+    and what sticks is decided here, by one uniform number a step, with the same probabilities.
+
+    Args:
+        rng: numpy Generator of the sticky actions.
+        sticky: at each frame, the probability that the action before goes on.
 
     Attributes:
         screen: uint8 (height, 160), palette indices of the last screen; one buffer, overwritten by every act.
         actions: the ALE's minimal action set of the game, list of action codes.
     """
 
-    def __init__(self, env_id, seed, frame_skip=4, sticky=0.25, max_frames=108_000):
+    def __init__(self, env_id, rng, frame_skip=4, sticky=0.25, max_frames=108_000):
         ale = ALEInterface()
-        ale.setInt("random_seed", seed)
-        ale.setInt("frame_skip", frame_skip)
-        ale.setFloat("repeat_action_probability", sticky)
+        ale.setInt("random_seed", 0)
+        ale.setInt("frame_skip", 1)
+        ale.setFloat("repeat_action_probability", 0.0)
         ale.setInt("max_num_frames_per_episode", max_frames)
         ale.loadROM(roms.get_rom_path(rom_name(env_id)))
-        self._ale = ale
+        self._ale, self._advance = ale, ale.act
+        self._frame_skip, self._sticky, self._uniform = frame_skip, sticky, rng.random
         self.actions = [int(action.value) for action in ale.getMinimalActionSet()]
         self.screen = np.empty(ale.getScreenDims(), dtype=np.uint8)
         self.reset()
 
     def reset(self):
-        """Start a new game; the emulator's random stream goes on."""
+        """Start a new game; the stream of sticky actions goes on."""
         self._ale.reset_game()
+        self._last = NOOP
         self._ale.getScreen(self.screen)
 
     def act(self, action):
-        """Play one agent step (``frame_skip`` frames) of an ALE action code; returns the reward (points)."""
-        reward = self._ale.act(action)
+        """Play one agent step (``frame_skip`` frames) of an ALE action code; returns the reward (points).
+
+        The action before goes on for k frames, P(k >= j) = sticky**j, and the new one for the rest.
+        """
+        frames, reward, rest = self._frame_skip, 0, self._uniform()
+        while rest < self._sticky and frames:
+            reward += self._advance(self._last)
+            rest /= self._sticky
+            frames -= 1
+        for _ in range(frames):
+            reward += self._advance(action)
+        if frames:
+            self._last = action
         self._ale.getScreen(self.screen)
         return reward
 
@@ -64,12 +85,13 @@ class AtariGame:
         return self._ale.getScreenRGB()
 
     def state(self):
-        """The emulator with its random generator, as bytes."""
-        return self._ale.cloneSystemState().serialize()
+        """The emulator as bytes; the stream of sticky actions is the caller's."""
+        return bytes([self._last]) + self._ale.cloneSystemState().serialize()
 
     def restore(self, state):
         """Continue from ``state`` bit for bit; ``screen`` is stale until the next act."""
         try:
-            self._ale.restoreSystemState(ale_py.ALEState(state))
-        except (SystemError, ValueError, RuntimeError, TypeError) as error:
+            self._last = state[0]
+            self._ale.restoreSystemState(ale_py.ALEState(state[1:]))
+        except (SystemError, ValueError, RuntimeError, TypeError, IndexError) as error:
             raise CheckpointError(f"the emulator refused its saved state: {error}") from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from pg_mpi.game.atari import AtariGame
 from pg_mpi.game.features import PIXELS, crop
-from pg_mpi.seeding import SURVEY, emulator_seed, stream
+from pg_mpi.seeding import SURVEY, stream
 
 STEPS = 3000
 COLOUR_EVERY = 4  # steps between the screens that are counted position by position
@@ -90,8 +90,8 @@ def find_actions(env_id, frame_skip=4):
 
 
 def _random_game(env_id, frame_skip):
-    game = AtariGame(env_id, emulator_seed(0, 0, SURVEY), frame_skip, sticky=0.0)
-    return game, stream(0, SURVEY)
+    rng = stream(0, SURVEY)
+    return AtariGame(env_id, rng, frame_skip, sticky=0.0), rng
 
 
 def _random_step(game, rng):

@@ -45,9 +45,8 @@ def _read(path):
 class Progress:
     """Tells a person how it goes: a live line on a terminal, a plain line now and then elsewhere."""
 
-    def __init__(self, config, started, stream=None):
-        self._stream = stream or sys.stdout
-        self._live = self._stream.isatty()
+    def __init__(self, config, started, live, stream=None):
+        self._stream, self._live = stream or sys.stdout, live
         self._every = 0.5 if self._live else config.log_interval
         self._config, self._started, self._next = config, started, 0.0
         self._since = None  # (wall seconds, env steps) at the last line

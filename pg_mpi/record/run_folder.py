@@ -129,9 +129,7 @@ def _commit():
     try:
         top = ["git", "-C", here]
         commit = subprocess.run([*top, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
-        changes = subprocess.run(
-            [*top, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=5
-        )
+        changes = subprocess.run([*top, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if commit.returncode:

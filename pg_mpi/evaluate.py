@@ -1,0 +1,176 @@
+"""Evaluate: ``python -m pg_mpi.evaluate RUN``. Full games from a checkpoint: scores and their interval.
+
+The games are spread over the ranks it is started on; plainly, and without MPI, it is one rank. Game g is
+the same whichever rank plays it.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from pg_mpi import build, snapshot
+from pg_mpi.agent.policy import sample
+from pg_mpi.cluster import comm
+from pg_mpi.cluster.pinning import pin_threads
+from pg_mpi.config import Parser, TrainConfig
+from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.game.atari import NOOP, AtariGame
+from pg_mpi.game.features import FrameEncoder
+from pg_mpi.parse import integer, real
+from pg_mpi.record import checkpoint, video
+from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
+
+MOST_NOOPS = 30  # at the start of games without sticky actions, or every game would be the same one
+PROGRESS_EVERY = 10.0  # seconds
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m pg_mpi.evaluate",
+        description="Play full games with a trained policy and report mean, median and a 95 % bootstrap interval.",
+        epilog="Spread the games over ranks with mpirun -n N in front. Without sticky actions each game starts "
+        f"with up to {MOST_NOOPS} random no-ops, or all games would be one.",
+        allow_abbrev=False,
+    )
+    p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
+    p.add_argument("--games", default="100", help="how many games (default: 100)")
+    p.add_argument("--sticky", help="probability of a repeated action (default: as the run was trained)")
+    p.add_argument("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
+    p.add_argument("--seed", default="0", help="root of the games' random streams (default: 0)")
+    p.add_argument("--video", metavar="FILE", help="also write the first game as .mp4 or .gif (extra: video)")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def main(world, argv):
+    """Evaluate as the command line says. Collective: every rank must call this."""
+    args, config, knowledge, theta, path = world.on_root(_prepare, argv, world.size)
+    pin_threads()
+    policy = build.make_policy(config, knowledge)
+    policy.theta[...] = theta
+    judge = Judge(policy.expand(), config, knowledge, args)
+    mine = range(world.rank, args.games, world.size)
+    results, spoken = [], time.monotonic()
+    for index in mine:
+        film = video.Video(args.video, fps=60 / config.frame_skip) if args.video and index == 0 else None
+        results.append((index, *judge.play(index, film)))
+        if world.rank == 0 and time.monotonic() - spoken > PROGRESS_EVERY:
+            spoken = time.monotonic()
+            print(f"{len(results)} of {len(mine)} games of rank 0 played", file=sys.stderr, flush=True)
+    parts = world.gather(results)
+    if world.rank == 0:
+        played = sorted(result for part in parts for result in part)
+        _tell(args, config, path, world.size, [score for _, score, _ in played], [steps for *_, steps in played])
+    return 0
+
+
+class Judge:
+    """Plays whole games with one network."""
+
+    def __init__(self, network, config, knowledge, args):
+        self._network, self._config, self._knowledge, self._args = network, config, knowledge, args
+
+    def play(self, index, film=None):
+        """Game number ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
+        config, args = self._config, self._args
+        sticky = stream(args.seed, EVALUATION_STICKY, index)
+        game = AtariGame(config.env_id, sticky, config.frame_skip, args.sticky, config.max_frames)
+        rng = stream(args.seed, EVALUATION_ACTIONS, index)
+        score = steps = 0
+        if args.sticky == 0:
+            for _ in range(rng.integers(MOST_NOOPS + 1)):
+                score += game.act(NOOP)
+                steps += 1
+        encoder = FrameEncoder(config.features, self._knowledge.backgrounds)
+        observation = encoder.start(game.screen)
+        while not game.over():
+            (outputs,) = self._network.think([observation])
+            logits = outputs[:-1]
+            action = int(np.argmax(logits)) if args.greedy else sample(logits, rng.random())[0]
+            score += game.act(self._knowledge.codes[action])
+            steps += 1
+            observation = encoder.step(game.screen)
+            if film:
+                film.add(game.rgb())
+        if film:
+            film.close()
+        return score, steps
+
+
+def interval(scores):
+    """95 % bootstrap interval of the mean (percentiles of 10,000 resamples): [low, high]."""
+    from scipy.stats import bootstrap
+
+    if len(set(scores)) == 1:
+        return [float(scores[0])] * 2
+    result = bootstrap((scores,), np.mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(0))
+    return [float(bound) for bound in result.confidence_interval]
+
+
+def _prepare(argv, ranks):
+    args = parser().parse(argv)
+    for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
+        value = getattr(args, name)
+        try:
+            setattr(args, name, None if value is None else parse(value))
+        except ValueError as wanted:
+            raise UsageError(f"--{name} must be {wanted}, not {value!r}") from None
+    if ranks > args.games:
+        raise UsageError(f"{ranks} ranks for {args.games} games: start at most {args.games} ranks, or raise --games")
+    if args.video:
+        video.check(args.video)
+    try:
+        found = checkpoint.load_newest(args.run, lambda line: print(f"pg_mpi: warning: {line}", file=sys.stderr))
+        if not found:
+            raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
+        path, arrays, facts = found
+        config, knowledge = snapshot.config_of(path, facts), snapshot.knowledge_of(arrays, facts)
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+    if args.sticky is None:
+        args.sticky = config.sticky
+    return args, config, knowledge, arrays["theta"], path
+
+
+def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
+    low, high = interval(scores)
+    starts = f", up to {MOST_NOOPS} random no-ops at the start" if args.sticky == 0 else ""
+    draws = "greedy" if args.greedy else "sampled"
+    print(
+        f"{config.env_id} from {path}\n"
+        f"protocol: {len(scores)} full games, sticky actions {args.sticky:g}, {draws} actions, frame skip "
+        f"{config.frame_skip}{starts}, seed {args.seed}, {ranks} ranks\n"
+        f"mean {np.mean(scores):+.2f}   95 % interval [{low:+.2f}, {high:+.2f}] (bootstrap)   "
+        f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
+        f"{np.mean(lengths):,.0f} steps a game",
+        flush=True,
+    )
+    if args.video:
+        print(f"video of the first game (score {scores[0]:+g}): {args.video}", flush=True)
+    if args.json:
+        result = {
+            "games": len(scores),
+            "mean": float(np.mean(scores)),
+            "median": float(np.median(scores)),
+            "ci95": [low, high],
+            "sticky": args.sticky,
+            "greedy": args.greedy,
+            "seed": args.seed,
+            "env_id": config.env_id,
+            "checkpoint": path,
+            "ranks": ranks,
+            "length_mean": float(np.mean(lengths)),
+            "scores": scores,
+        }
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        if comm.is_first_process():
+            parser().parse(sys.argv[1:])
+    else:
+        comm.run(main, sys.argv[1:], optional_mpi=True)

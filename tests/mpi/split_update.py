@@ -1,0 +1,59 @@
+"""Learns from given trajectories on every rank; used by test_split.py. Usage: METHOD SHARES OUT.
+
+SHARES deals the trajectories: "0,1|2|" gives 0 and 1 to rank 0, 2 to rank 1, none to rank 2.
+"""
+
+import sys
+
+import numpy as np
+
+from pg_mpi.agent.optimizer import Adam, RMSProp
+from pg_mpi.agent.policy import Policy
+from pg_mpi.agent.tying import pixel_tie
+from pg_mpi.cluster import comm
+from pg_mpi.config import parse_train
+from pg_mpi.learner import Learner
+from pg_mpi.record.phases import Phases
+from pg_mpi.trajectory import Trajectory
+
+LENGTHS = [40, 7, 25]
+
+
+def lived(index):
+    """Trajectory ``index``, always the same: games of points, random observations."""
+    rng = np.random.default_rng(index)
+    trajectory = Trajectory()
+    for t in range(LENGTHS[index]):
+        seen = np.sort(rng.choice(12_800, rng.integers(20, 60), replace=False))
+        reward = float(rng.choice([-1, 0, 1], p=[0.1, 0.8, 0.1]))
+        end = reward != 0 or t == LENGTHS[index] - 1
+        trajectory.record(seen, rng.integers(3), np.log(rng.uniform(0.2, 0.6)), rng.normal(), reward, end)
+    trajectory.games.append((0, LENGTHS[index]))
+    return trajectory
+
+
+class InOrder:
+    """Stands in for the shuffling stream: leaves samples in their order, so that one minibatch is all."""
+
+    def permutation(self, n):
+        return np.arange(n)
+
+
+def main(world, argv):
+    method, shares, out = argv
+    config, _ = parse_train(["--method", method, "--minibatch-size", "100000", "--update-epochs", "3"])
+    policy = Policy([pixel_tie((80, 80), False, True, np.float64)], 8, 3, dtype=np.float64)
+    policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
+    kind = RMSProp if method == "reinforce" else Adam
+    learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, Phases())
+    mine = [lived(int(index)) for index in shares.split("|")[world.rank].split(",") if index]
+    stats = [learner.update(mine, InOrder()) for _ in range(2)]
+    weights = world.gather_all(policy.theta.tobytes())
+    assert len(set(weights)) == 1, "ranks differ"
+    if world.rank == 0:
+        np.savez(out, theta=policy.theta, stats=[[v for v in s.values() if v is not None] for s in stats])
+    return 0
+
+
+if __name__ == "__main__":
+    comm.run(main, sys.argv[1:])

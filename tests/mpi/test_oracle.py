@@ -1,0 +1,47 @@
+"""The ``karpathy`` preset follows an independent dense float64 implementation over whole games."""
+
+import numpy as np
+import pytest
+from jobs import command, metrics, newest, run
+from oracle.karpathy_serial import play_and_learn
+
+from pg_mpi import build
+from pg_mpi.build import Knowledge
+from pg_mpi.config import parse_train
+from pg_mpi.record import checkpoint
+
+SEED = 4
+
+
+@pytest.mark.parametrize(
+    "flags, options", [([], {}), (["--games-per-update", "2", "--learning-rate", "1e-4"], {"games_per_update": 2})]
+)
+def test_follows_the_oracle(tmp_path, flags, options):
+    """Same games move for move, and weights within float32 rounding, after several updates.
+
+    Without sticky actions, whose streams differ: the games then depend on the policies alone. Weights move by
+    up to 10 x the learning rate in the first step and by about the rate later; 1 % of one rate is allowed.
+    """
+    flags = ["--preset", "karpathy", "--seed", SEED, "--sticky", 0, *flags]
+    result = run(command(1, "pg_mpi.train", *flags, "--total-timesteps", 4500, "--run-dir", "run"), tmp_path, limit=120)
+    assert result.returncode == 0, result.stderr
+    lines = metrics(tmp_path)
+    games = lines[-1]["games"]
+    assert games >= 4
+
+    config, _ = parse_train([str(flag) for flag in flags])
+    start = build.make_policy(config, Knowledge(np.zeros((1, 80, 80), np.uint8), [3, 4], None))
+    first, _, heads, _ = start.views(start.theta)
+    rate = config.learning_rate
+    oracle = play_and_learn(games, seed=SEED, w1=first.T, w2=heads[:, 0], learning_rate=rate, sticky=0.0, **options)
+
+    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    assert facts["tally"]["recent"] == [list(game) for game in zip(oracle.scores, oracle.lengths)]
+    first, _, heads, _ = start.views(arrays["theta"])
+    np.testing.assert_allclose(first.T, oracle.w1, rtol=0, atol=0.01 * rate)
+    np.testing.assert_allclose(heads[:, 0], oracle.w2, rtol=0, atol=0.01 * rate)
+    moved = np.abs(oracle.w2 - start.views(start.theta)[2][:, 0])
+    assert np.median(moved) > rate, "the weights hardly moved: the test tests nothing"
+    cache, _, head_cache, _ = start.views(arrays["optimizer"][0])
+    np.testing.assert_allclose(cache.T, oracle.cache1, rtol=2e-3, atol=1e-7)
+    np.testing.assert_allclose(head_cache[:, 0], oracle.cache2, rtol=2e-3)

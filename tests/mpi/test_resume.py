@@ -1,0 +1,102 @@
+"""2k updates equal k, stop, k: to the last bit of the checkpoint and every deterministic metric."""
+
+import os
+import signal
+import time
+
+import pytest
+from jobs import STEPS, command, deterministic, metrics, newest, one_line, start, train
+
+from pg_mpi.record import checkpoint
+
+SYNCS = {"episode": [], "steps": [*STEPS, "--envs-per-rank", "2"]}
+
+
+@pytest.mark.parametrize("sync", SYNCS)
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_bit_exact(tmp_path, ranks, sync):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    flags = [*SYNCS[sync], "--anneal-timesteps", 20_000]
+    train(ranks, whole, *flags, "--total-timesteps", 3000 * ranks)
+    for budget in (1000, 2000, 3000):
+        train(ranks, parts, *flags, "--total-timesteps", budget * ranks)
+    assert metrics(parts)[-1]["restarts"] >= 1
+    assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(parts)[0])
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
+
+
+def test_karpathy_bit_exact(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    train(2, whole, "--preset", "karpathy", "--total-timesteps", 6000)
+    for budget in (2000, 6000):
+        train(2, parts, "--preset", "karpathy", "--total-timesteps", budget)
+    assert newest(whole)[1] == newest(parts)[1]
+
+
+def test_kill_9_at_any_moment_then_the_same_command(tmp_path):
+    """mpirun and its ranks killed four times in mid-run: nothing acknowledged is lost, the end is the same."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir(), killed.mkdir()
+    flags = [*SYNCS["steps"], "--checkpoint-every", "3", "--total-timesteps", "40000"]
+    train(2, whole, *flags)
+    line = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16, "--update-epochs", 2, *flags)
+    acknowledged, kills = 0, 0
+    for delay in (0.05, 0.3, 0.55, 0.8):
+        before = len(metrics(killed)) if (killed / "run" / "metrics.jsonl").exists() else 0
+        process = start(line, killed)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if (killed / "run" / "metrics.jsonl").exists() and len(safe_metrics(killed)) > before + 4:
+                break
+            time.sleep(0.02)
+        time.sleep(delay)
+        kills += process.poll() is None
+        process.kill()
+        process.communicate(timeout=30)
+        _, facts = checkpoint.load(newest(killed)[0])
+        assert facts["tally"]["update"] >= acknowledged
+        acknowledged = facts["tally"]["update"]
+    assert kills >= 3 and acknowledged >= 3
+    train(2, killed, *flags)
+    assert newest(killed)[1] == newest(whole)[1]
+    assert deterministic(killed) == deterministic(whole)
+
+
+def safe_metrics(folder):
+    """Lines so far, while another process writes them."""
+    with open(folder / "run" / "metrics.jsonl", encoding="utf-8") as file:
+        return file.readlines()
+
+
+def test_usr1_checkpoints_and_stops(tmp_path):
+    line = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16)
+    process = start(line, tmp_path)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "metrics.jsonl").exists() or len(safe_metrics(tmp_path)) < 2:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGUSR1)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 75, output + errors
+    assert "asked to stop by a signal" in output
+    _, facts = checkpoint.load(newest(tmp_path)[0])
+    assert facts["tally"]["update"] == metrics(tmp_path)[-1]["update"]
+
+
+def test_another_number_of_ranks_takes_the_envs_over(tmp_path):
+    train(2, tmp_path, *STEPS, "--envs-per-rank", 2, "--total-timesteps", 2000)
+    train(1, tmp_path, *STEPS, "--envs-per-rank", 4, "--total-timesteps", 4000)
+    train(4, tmp_path, *STEPS, "--total-timesteps", 6000)
+    assert [line["ranks"] for line in metrics(tmp_path)][-1] == 4
+    assert metrics(tmp_path)[-1]["env_steps"] >= 6000
+    refused = train(3, tmp_path, *STEPS, "--total-timesteps", 8000, code=2)
+    assert "holds 4 envs, which 3 ranks cannot share equally: use a divisor of 4" in one_line(refused)
+
+
+def test_resume_from_another_folder(tmp_path):
+    train(2, tmp_path, "--total-timesteps", 2000)
+    train(2, tmp_path, "--run-dir", "second", "--resume", "run", "--total-timesteps", 4000)
+    assert metrics(tmp_path, "second")[0]["env_steps"] > 2000

@@ -1,0 +1,108 @@
+"""Training runs on 1 to 4 ranks, with and without ``-m mpi4py``: the run folder, and equal runs."""
+
+import json
+import re
+
+import pytest
+from jobs import STEPS, command, deterministic, metrics, newest, run, train
+
+CONTRACT = set(
+    re.findall(
+        r"\w+",
+        """update env_steps frames games wall_s sps sps_total return_mean return_last length_mean entropy
+        policy_loss value_loss approx_kl clip_fraction grad_norm learning_rate ranks exchanges bytes_exchanged
+        updates_per_s cpu_util gflops rss_mb restarts emulator_errors skipped_updates phase_s phase_max_s""",
+    )
+)
+PHASES = {"emulator", "reset", "features", "inference", "gradient", "allreduce", "wait", "optimizer", "record"}
+
+
+@pytest.mark.parametrize("ranks, under_mpi4py", [(1, False), (2, True), (3, False), (4, True)])
+def test_a_run_leaves_what_the_contract_says(tmp_path, ranks, under_mpi4py):
+    result = train(ranks, tmp_path, "--total-timesteps", 2000, "--log-interval", 0.1, under_mpi4py=under_mpi4py)
+    assert "\r" not in result.stdout and "\x1b" not in result.stdout, "control characters in a batch log"
+    assert "steps/s" in result.stdout and "1 BLAS thread" in result.stdout
+    lines = metrics(tmp_path)
+    for number, line in enumerate(lines, start=1):
+        assert line.keys() == CONTRACT
+        assert line["phase_s"].keys() == line["phase_max_s"].keys() == PHASES
+        assert line["update"] == number and line["games"] == number * ranks and line["ranks"] == ranks
+        assert line["frames"] == 4 * line["env_steps"]
+        assert -21 <= line["return_mean"] <= 21
+        assert sum(line["phase_s"].values()) > 0
+    assert lines[-1]["env_steps"] >= 2000 > lines[-1]["env_steps"] - 4 * 27_000
+    assert lines[-1]["exchanges"] > len(lines)
+    done = json.loads((tmp_path / "run" / "DONE").read_text())
+    assert "steps played" in done["reason"]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["settings"]["hidden"] == 16
+    assert config["starts"][0]["ranks"] == ranks and len(config["starts"][0]["places"]) == ranks
+    assert all(place["threads"] == 1 for place in config["starts"][0]["places"])
+
+
+@pytest.mark.parametrize("sync", [[], STEPS], ids=["episode", "steps"])
+def test_a_seed_decides_everything(tmp_path, sync):
+    folders = [tmp_path / name for name in ("first", "second", "other")]
+    for folder, seed in zip(folders, (5, 5, 6)):
+        folder.mkdir()
+        train(2, folder, *sync, "--seed", seed, "--total-timesteps", 2500)
+    first, second, other = map(newest, folders)
+    assert first[1] == second[1], "two runs of one seed left different checkpoints"
+    assert first[1] != other[1]
+    assert deterministic(folders[0]) == deterministic(folders[1])
+
+
+def test_envs_play_the_same_games_whichever_rank_owns_them(tmp_path):
+    """Before the first update nothing depends on the other ranks: the same scores on 1, 2 and 4 ranks."""
+    played = {}
+    for ranks in (1, 2, 4):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        train(ranks, folder, "--envs-per-rank", 4 // ranks, "--total-timesteps", 1)
+        line = metrics(folder)[0]
+        played[ranks] = (line["env_steps"], line["return_mean"], line["return_last"], line["games"])
+    assert played[1] == played[2] == played[4]
+
+
+def test_finished_stays_finished_and_a_larger_budget_reopens(tmp_path):
+    train(2, tmp_path, "--total-timesteps", 2000)
+    before = newest(tmp_path)
+    again = train(2, tmp_path, "--total-timesteps", 2000)
+    assert "finished: " in again.stdout
+    assert newest(tmp_path) == before
+    train(2, tmp_path, "--total-timesteps", 6000)
+    assert metrics(tmp_path)[-1]["env_steps"] >= 6000
+    assert metrics(tmp_path)[-1]["restarts"] == 2
+
+
+def test_target_return_needs_100_games(tmp_path):
+    train(2, tmp_path, *STEPS, "--envs-per-rank", 4, "--target-return", -21, "--max-frames", 400)
+    done = json.loads((tmp_path / "run" / "DONE").read_text())
+    assert "target -21 reached" in done["reason"]
+    assert metrics(tmp_path)[-2]["games"] < 100 <= metrics(tmp_path)[-1]["games"]
+
+
+def test_walltime_counts_the_start_and_exits_75(tmp_path):
+    result = train(2, tmp_path, "--max-walltime", "00:00:06", code=75)
+    assert "walltime budget of 6 s" in result.stdout and "the same command goes on" in result.stdout
+    assert 6 <= metrics(tmp_path)[-1]["wall_s"] < 12
+    assert not (tmp_path / "run" / "DONE").exists()
+
+
+def test_tensorboard_on_request_and_after_a_resume(tmp_path):
+    train(1, tmp_path, "--track", "tensorboard", "--total-timesteps", 1000)
+    train(1, tmp_path, "--track", "tensorboard", "--total-timesteps", 3000)
+    files = list((tmp_path / "run" / "tensorboard").iterdir())
+    assert len(files) == 2 and all(file.stat().st_size > 200 for file in files)
+
+
+def test_user_set_threads_win(tmp_path):
+    result = train(3, tmp_path, "--total-timesteps", 1, OMP_NUM_THREADS="2")  # 3: not bound to one core each
+    assert "2 BLAS threads" in result.stdout
+
+
+def test_other_games_train(tmp_path):
+    line = command(2, "pg_mpi.train", "--env-id", "ALE/Breakout-v5", *STEPS, "--total-timesteps", 1000)
+    result = run(line, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "runs" / "breakout-default-s0" / "DONE").exists()

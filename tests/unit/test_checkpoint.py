@@ -1,0 +1,100 @@
+"""Checkpoints: whole or absent, equal for equal content, and never trusted."""
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from pg_mpi.errors import CheckpointError
+from pg_mpi.record import checkpoint
+
+ARRAYS = {"theta": np.arange(1000, dtype=np.float32), "masks": np.ones((2, 3), np.uint8), "none": np.zeros((0, 4))}
+FACTS = {"update": 3, "big": 2**100, "name": "ünï"}
+
+
+def save(folder, step, keep=3):
+    path = checkpoint.path_of(str(folder / "checkpoints"), step)
+    checkpoint.save(path, ARRAYS, FACTS, keep)
+    return path
+
+
+def test_round_trip(tmp_path):
+    arrays, facts = checkpoint.load(save(tmp_path, 5))
+    assert facts == FACTS
+    assert sorted(arrays) == sorted(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == array.dtype
+
+
+def test_equal_content_makes_equal_files(tmp_path):
+    first, second = save(tmp_path / "a", 5), save(tmp_path / "b", 5)
+    with open(first, "rb") as a, open(second, "rb") as b:
+        assert a.read() == b.read()
+
+
+def test_keeps_the_last_ones_and_no_temporary_file(tmp_path):
+    for step in (1, 2, 3, 1000, 999):
+        save(tmp_path, step, keep=2)
+    assert sorted(os.listdir(tmp_path / "checkpoints")) == ["step-000000000999.npz", "step-000000001000.npz"]
+
+
+@pytest.mark.parametrize("spoil", ["truncate", "flip", "zero", "empty", "folder", "text"])
+def test_damaged_newest_falls_back_with_a_warning(tmp_path, spoil):
+    good, bad = save(tmp_path, 1), save(tmp_path, 2)
+    with open(bad, "rb") as file:
+        content = bytearray(file.read())
+    content[len(content) // 2] ^= 1
+    changed = {
+        "truncate": content[: len(content) // 2],
+        "flip": content,
+        "zero": bytes(len(content)),
+        "empty": b"",
+        "text": b"hello",
+    }
+    if spoil == "folder":
+        os.remove(bad)
+        os.mkdir(bad)
+    else:
+        with open(bad, "wb") as file:
+            file.write(changed[spoil])
+    warnings = []
+    path, _, facts = checkpoint.load_newest(str(tmp_path), warnings.append)
+    assert (path, facts) == (good, FACTS)
+    assert len(warnings) == 1 and bad in warnings[0] and "\n" not in warnings[0]
+
+
+def test_none_good_is_an_error_and_none_at_all_is_not(tmp_path):
+    assert checkpoint.load_newest(str(tmp_path), print) is None
+    path = save(tmp_path, 1)
+    with open(path, "wb") as file:
+        file.write(b"no")
+    with pytest.raises(CheckpointError, match="no usable checkpoint"):
+        checkpoint.load_newest(str(tmp_path), lambda line: None)
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    path = tmp_path / "bomb.npz"
+    np.savez(path, theta=np.array([Bomb()], dtype=object), facts=np.zeros(1, np.uint8), sha256=np.zeros(32, np.uint8))
+    with pytest.raises(CheckpointError):
+        checkpoint.load(str(path))
+    assert not (tmp_path / "executed").exists()
+
+
+def test_foreign_files_are_refused(tmp_path):
+    foreign = tmp_path / "foreign.npz"
+    np.savez(foreign, theta=np.zeros(3))
+    compressed = tmp_path / "compressed.npz"
+    np.savez_compressed(compressed, theta=np.zeros(10**6))
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("hello.txt", json.dumps(FACTS))
+    for path in (foreign, compressed, other, tmp_path / "missing.npz"):
+        with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
+            checkpoint.load(str(path))

@@ -1,0 +1,87 @@
+"""The command line: every wrong word gets one line that says what to do."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pg_mpi.config import TrainConfig, parse_train
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import duration, integer
+
+
+def test_defaults_presets_and_flags():
+    config, given = parse_train(["--preset", "karpathy", "--hidden", "100", "--hidden", "50"])
+    assert (config.hidden, config.gamma, config.method, config.learning_rate) == (50, 0.99, "reinforce", 1e-3)
+    assert given == {"preset", "hidden"}
+    assert parse_train([])[0] == TrainConfig()
+    assert parse_train([])[0].folder == "runs/pong-default-s0"
+
+
+def test_numbers():
+    assert parse_train(["--total-timesteps", "2e9"])[0].total_timesteps == 2_000_000_000
+    assert integer()("12345678901234567890") == 12345678901234567890
+    assert [duration(t) for t in ("00:10:00", "1-00:00:01", "02:30", "90")] == [600, 86401, 150, 90]
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["--hiden", "3"], "unknown argument --hiden (did you mean --hidden?)"),
+        (["--preset", "karpaty"], "no preset or file 'karpaty' (did you mean karpathy?)"),
+        (["--sync", "stepz"], "--sync must be one of episode, steps (did you mean steps?)"),
+        (["--hidden", "0"], "--hidden must be a whole number of at least 1, not '0'"),
+        (["--hidden", "1.5"], "--hidden must be a whole number"),
+        (["--total-timesteps", "-5"], "--total-timesteps must be a whole number of at least 1"),
+        (["--learning-rate", "nan"], "--learning-rate must be a finite number above 0, not 'nan'"),
+        (["--learning-rate", "inf"], "--learning-rate must be a finite number"),
+        (["--gamma", "1.1"], "--gamma must be a finite number above 0 and at most 1"),
+        (["--target-return", "nan"], "--target-return must be a finite number, not 'nan'"),
+        (["--max-walltime", "0"], "--max-walltime must be a duration above zero"),
+        (["--max-walltime", "soon"], "--max-walltime must be a duration"),
+        (["--tiles", "maybe"], "--tiles must be on or off"),
+        (["--hidden"], "argument --hidden: expected one argument"),
+        (["extra"], "unknown argument extra"),
+    ],
+)
+def test_bad_words(words, line):
+    with pytest.raises(UsageError) as caught:
+        parse_train(words)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_preset_file(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"hidden": 64, "learning-rate": 1e-3, "tiles": False}))
+    config, _ = parse_train(["--preset", str(path), "--hidden", "32"])
+    assert (config.hidden, config.learning_rate, config.tiles) == (32, 1e-3, False)
+    assert config.folder == "runs/pong-mine-s0"
+    path.write_text(json.dumps({"hiden": 64}))
+    with pytest.raises(UsageError, match="unknown setting 'hiden' \\(did you mean hidden"):
+        parse_train(["--preset", str(path)])
+    path.write_text("{")
+    with pytest.raises(UsageError, match="not a JSON object"):
+        parse_train(["--preset", str(path)])
+    path.write_text(json.dumps({"gamma": 7}))
+    with pytest.raises(UsageError, match="gamma in .* must be a finite number"):
+        parse_train(["--preset", str(path)])
+
+
+def test_settings_that_contradict():
+    with pytest.raises(UsageError, match="minibatch-size 4096 is larger than one rollout of 1024 samples"):
+        TrainConfig(sync="steps", num_steps=256, minibatch_size=4096).check(ranks=4)
+    TrainConfig(sync="steps", num_steps=256, minibatch_size=1024).check(ranks=4)
+    with pytest.raises(UsageError, match="whole games"):
+        parse_train(["--preset", "karpathy", "--sync", "steps"])[0].check(ranks=1)
+
+
+def test_help_needs_neither_numpy_nor_mpi():
+    code = (
+        "import sys; sys.modules['numpy'] = sys.modules['mpi4py'] = None; sys.argv[1:] = ['--help'];"
+        "import runpy; runpy.run_module('pg_mpi.train', run_name='__main__')"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert result.returncode == 0, result.stderr
+    assert "--minibatch-size" in result.stdout and "mpirun -n" in result.stdout

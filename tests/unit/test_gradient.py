@@ -1,0 +1,178 @@
+"""Every derivative against finite differences, in float64."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from pg_mpi.agent import gradient as grad
+from pg_mpi.agent.policy import Policy
+from pg_mpi.agent.tying import fine_rows, pixel_tie, upside_down
+
+SHAPE = (8, 16)
+RNG = np.random.default_rng(7)
+
+
+def numeric(function, at, step=1e-6):
+    """Central differences of a scalar function at ``at``, element by element."""
+    slope = np.empty(at.shape)
+    for index in np.ndindex(at.shape):
+        up, down = at.copy(), at.copy()
+        up[index] += step
+        down[index] -= step
+        slope[index] = (function(up) - function(down)) / (2 * step)
+    return slope
+
+
+@pytest.fixture
+def samples():
+    n = 9
+    return {
+        "logits": RNG.normal(size=(n, 3)),
+        "actions": RNG.integers(3, size=n),
+        "advantages": RNG.normal(size=n),
+        "old": -RNG.uniform(0.5, 2.0, size=n),  # ratios on both sides of the clip
+    }
+
+
+def test_log_softmax_is_normalised_and_does_not_overflow():
+    log_pi = grad.log_softmax(np.array([[1000.0, 0.0, -1000.0], [1.0, 1.0, 1.0]]))
+    np.testing.assert_allclose(np.exp(log_pi).sum(axis=1), 1)
+    np.testing.assert_allclose(log_pi[1], -np.log(3))
+
+
+def test_reinforce(samples):
+    def loss(logits):
+        return grad.reinforce(logits, samples["actions"], samples["advantages"])[0]
+
+    _, derivative, entropy = grad.reinforce(samples["logits"], samples["actions"], samples["advantages"])
+    np.testing.assert_allclose(derivative, numeric(loss, samples["logits"]), atol=1e-8)
+    np.testing.assert_allclose(entropy, grad.entropy(grad.log_softmax(samples["logits"]))[0])
+
+
+def test_clipped_surrogate(samples):
+    def surrogate(logits):
+        return grad.clipped_surrogate(
+            grad.log_softmax(logits), samples["actions"], samples["old"], samples["advantages"], 0.2
+        )
+
+    _, derivative, _, clipped = surrogate(samples["logits"])
+    np.testing.assert_allclose(derivative, numeric(lambda x: surrogate(x)[0], samples["logits"]), atol=1e-8)
+    assert 0 < clipped <= len(samples["actions"])
+    assert (derivative == 0).all(axis=1).any(), "no sample was stopped by the clip: the test tests nothing"
+
+
+def test_clipped_surrogate_by_hand():
+    log_pi = np.log([[0.5, 0.5]] * 4)
+    old = np.log([0.5, 0.4, 0.4, 0.625])  # ratios 1, 1.25, 1.25, 0.8
+    loss, derivative, _, clipped = grad.clipped_surrogate(
+        log_pi, np.zeros(4, int), old, np.array([1.0, 1.0, -1.0, -1.0]), 0.1
+    )
+    np.testing.assert_allclose(loss, -(1 + 1.1 - 1.25 - 0.9))
+    np.testing.assert_allclose(derivative[:, 0], [-0.5, 0, 0.625, 0])
+    assert clipped == 3
+
+
+def test_entropy(samples):
+    def entropy(logits):
+        return grad.entropy(grad.log_softmax(logits))
+
+    np.testing.assert_allclose(
+        entropy(samples["logits"])[1], numeric(lambda x: entropy(x)[0], samples["logits"]), atol=1e-8
+    )
+    np.testing.assert_allclose(entropy(np.zeros((2, 4)))[0], 2 * np.log(4))
+
+
+def test_value_loss():
+    values, targets = RNG.normal(size=6), RNG.normal(size=6)
+    derivative = grad.value_loss(values, targets)[1]
+    np.testing.assert_allclose(derivative, numeric(lambda v: grad.value_loss(v, targets)[0], values), atol=1e-8)
+
+
+def test_clip_norm():
+    gradient = np.array([3.0, 4.0])
+    assert grad.clip_norm(gradient, 1.0) == 5.0
+    np.testing.assert_allclose(gradient, [0.6, 0.8])
+    assert grad.clip_norm(gradient, 2.0) == pytest.approx(1.0)
+    np.testing.assert_allclose(gradient, [0.6, 0.8])
+
+
+def make_policy(difference=False, tiles=True, mirror=False, **options):
+    tie = pixel_tie(SHAPE, difference, tiles, dtype=np.float64)
+    ties = [tie, tie[upside_down(SHAPE)]] if mirror else [tie]
+    policy = Policy(ties, 5, 3, swap=[0, 2, 1] if mirror else None, dtype=np.float64, **options)
+    policy.theta[...] = RNG.normal(size=policy.theta.size) * 0.3
+    return policy
+
+
+def observations(n=12, active=20):
+    """Random index sets, csr (n, inputs) of ones."""
+    inputs = 2 * SHAPE[0] * SHAPE[1]
+    columns = np.concatenate([RNG.choice(inputs, active, replace=False) for _ in range(n)])
+    return csr_matrix((np.ones(n * active), columns, np.arange(0, n * active + 1, active)), shape=(n, inputs))
+
+
+KINDS = [
+    {},
+    {"tiles": False},
+    {"difference": True},
+    {"difference": True, "tiles": False, "value": False, "biases": False, "pinned": True},
+    {"mirror": True},
+    {"mirror": True, "difference": True},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_whole_policy(kind):
+    """d loss / d parameters through ties, mirror, ReLU and heads."""
+    policy, x = make_policy(**kind), observations()
+    weights = RNG.normal(size=(x.shape[0], 4))
+
+    def loss(theta):
+        policy.theta[...] = theta
+        return (policy.expand().forward(x)[0] * weights).sum()
+
+    start = policy.theta.copy()
+    network = policy.expand()
+    _, hidden = network.forward(x)
+    folded = np.empty_like(start)
+    policy.fold(network.backward(x, hidden, weights), folded)
+    chosen = RNG.choice(start.size, 150, replace=False)
+    chosen = np.unique(np.append(chosen, np.arange(start.size - policy.tail, start.size)))
+    for index in chosen:
+        up, down = start.copy(), start.copy()
+        up[index] += 1e-6
+        down[index] -= 1e-6
+        assert folded[index] == pytest.approx((loss(up) - loss(down)) / 2e-6, abs=1e-6), index
+    assert np.count_nonzero(folded[chosen]) > 20
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_touched_rows_give_the_whole_gradient(kind):
+    """The restricted policy's outputs and gradient are the whole policy's; no other row has one."""
+    policy, x = make_policy(**kind), observations(n=3)
+    inputs = np.unique(x.indices)
+    rows = np.flatnonzero(policy.rows_of(inputs))
+    part = policy.restricted(inputs, rows)
+    d_outputs = RNG.normal(size=(3, 4))
+
+    def gradient(policy, x):
+        network = policy.expand()
+        outputs, hidden = network.forward(x)
+        folded = np.zeros_like(policy.theta)
+        policy.fold(network.backward(x, hidden, d_outputs), folded)
+        return outputs, folded
+
+    whole_outputs, whole = gradient(policy, x)
+    part_outputs, of_part = gradient(part, x[:, inputs])
+    np.testing.assert_allclose(part_outputs, whole_outputs, rtol=1e-12)
+    spread = np.zeros_like(whole)
+    policy.put(spread, rows, of_part)
+    np.testing.assert_allclose(spread, whole, rtol=1e-12, atol=1e-14)
+    assert part.theta.size < policy.theta.size
+
+
+def test_fine_rows_are_the_pixels():
+    tie = pixel_tie(SHAPE, False, True)
+    fine = fine_rows(SHAPE, False, True)
+    assert len(fine) == 2 * SHAPE[0] * SHAPE[1]
+    np.testing.assert_array_equal(tie.tocsc()[:, fine].sum(axis=0), 1)

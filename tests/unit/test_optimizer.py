@@ -1,0 +1,69 @@
+"""Optimizers against their published formulas, written out plainly, and their touched-rows form."""
+
+import numpy as np
+import pytest
+
+from pg_mpi.agent.optimizer import Adam, RMSProp
+
+RNG = np.random.default_rng(5)
+
+
+def test_adam_follows_algorithm_1():
+    n, rate = 7, 0.01
+    theta = RNG.normal(size=n)
+    expected, m, v = theta.copy(), np.zeros(n), np.zeros(n)
+    adam = Adam(n, dtype=np.float64)
+    for t in range(1, 30):
+        g = RNG.normal(size=n)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        m_hat, v_hat = m / (1 - 0.9**t), v / (1 - 0.999**t)
+        expected -= rate * m_hat / (np.sqrt(v_hat) + 1e-5)
+        adam.step(theta, g.copy(), adam.state, rate)
+        np.testing.assert_allclose(theta, expected, rtol=1e-12)
+
+
+def test_rmsprop_formula():
+    n, rate = 5, 1e-3
+    theta = RNG.normal(size=n)
+    expected, cache = theta.copy(), np.zeros(n)
+    rmsprop = RMSProp(n, dtype=np.float64)
+    for _ in range(20):
+        g = RNG.normal(size=n)
+        cache = 0.99 * cache + 0.01 * g**2
+        expected -= rate * g / (np.sqrt(cache) + 1e-5)
+        rmsprop.step(theta, g.copy(), rmsprop.state, rate)
+        np.testing.assert_allclose(theta, expected, rtol=1e-12)
+
+
+def test_first_adam_step_is_the_learning_rate():
+    theta, adam = np.zeros(3), Adam(3, dtype=np.float64)
+    adam.step(theta, np.array([5.0, -2.0, 0.0]), adam.state, 0.1)
+    np.testing.assert_allclose(theta, [-0.1, 0.1, 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("touched_each_time", [True, False])
+def test_rmsprop_on_touched_rows_equals_the_dense_step(touched_each_time):
+    """A zero gradient moves no weight and decays the cache: ``rest`` does exactly that."""
+    n = 12
+    dense, rows_only = RMSProp(n, dtype=np.float64), RMSProp(n, dtype=np.float64)
+    theta = RNG.normal(size=n)
+    other = theta.copy()
+    for _ in range(10):
+        rows = np.arange(n) if touched_each_time else RNG.choice(n, 4, replace=False)
+        g = np.zeros(n)
+        g[rows] = RNG.normal(size=len(rows))
+        dense.step(theta, g.copy(), dense.state, 0.01)
+        part, state = other[rows].copy(), rows_only.state[:, rows].copy()
+        rows_only.step(part, g[rows].copy(), state, 0.01)
+        rows_only.rest(1)
+        other[rows], rows_only.state[:, rows] = part, state
+        np.testing.assert_allclose(other, theta, rtol=1e-12)
+        np.testing.assert_allclose(rows_only.state, dense.state, rtol=1e-12)
+
+
+def test_adam_leaves_untouched_rows_alone():
+    adam, theta = Adam(4), np.zeros(4, np.float32)
+    adam.step(theta, np.ones(4, np.float32), adam.state, 0.1)
+    before = adam.state.copy()
+    adam.rest(10)
+    np.testing.assert_array_equal(adam.state, before)

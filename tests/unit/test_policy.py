@@ -1,0 +1,92 @@
+"""What the policy computes: against dense arithmetic, in the mirror, and as a distribution."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from pg_mpi.agent.policy import Policy, sample
+from pg_mpi.agent.tying import pixel_tie, upside_down
+
+SHAPE = (80, 80)
+
+
+def test_plain_policy_equals_dense_arithmetic():
+    rng = np.random.default_rng(0)
+    policy = Policy([pixel_tie(SHAPE, False, False, np.float64)], 16, 3, dtype=np.float64)
+    policy.theta[...] = rng.normal(size=policy.theta.size)
+    first, bias, heads, head_bias = policy.views(policy.theta)
+    active = np.sort(rng.choice(12_800, 65, replace=False))
+    dense = np.zeros(12_800)
+    dense[active] = 1
+    expected = np.maximum(dense @ first + bias, 0) @ heads + head_bias
+    (outputs,) = policy.expand().think([active])
+    np.testing.assert_allclose(outputs, expected, rtol=1e-12)
+
+
+def test_difference_tie_is_plus_minus_one():
+    rng = np.random.default_rng(1)
+    policy = Policy(
+        [pixel_tie(SHAPE, True, False, np.float64)], 8, 2, value=False, biases=False, pinned=True, dtype=np.float64
+    )
+    policy.theta[...] = rng.normal(size=policy.theta.size)
+    first, _, heads, _ = policy.views(policy.theta)
+    frame = np.zeros(6400)
+    frame[[5, 70]], frame[[9, 6399]] = 1, -1
+    logit = np.maximum(frame @ first, 0) @ heads[:, 0]
+    (outputs,) = policy.expand().think([np.array([5, 70, 6400 + 9, 6400 + 6399])])
+    np.testing.assert_allclose(outputs, [logit, 0, 0], rtol=1e-12)
+
+
+def test_tiles_share_weights_between_neighbours():
+    tie = pixel_tie(SHAPE, False, True).toarray()
+    shared = tie @ tie.T
+    here = 40 * 80 + 40
+    assert shared[here, here + 1] == 2  # the same 4 x 4 tile and the same band of eight columns
+    assert shared[here, here + 5] == 1  # the band alone
+    assert shared[here, here + 80] == 1  # the next row: the square tile alone
+    assert shared[here, here + 6400] == 0  # the other plane shares nothing
+
+
+def test_symmetric_policy_in_the_mirror():
+    rng = np.random.default_rng(2)
+    tie = pixel_tie(SHAPE, False, True, np.float64)
+    flip = upside_down(SHAPE)
+    policy = Policy([tie, tie[flip]], 8, 3, swap=[0, 2, 1], dtype=np.float64)
+    policy.theta[...] = rng.normal(size=policy.theta.size)
+    network = policy.expand()
+    active = rng.choice(12_800, 65, replace=False)
+    (seen,), (mirrored,) = network.think([active]), network.think([flip[active]])
+    np.testing.assert_allclose(mirrored, [seen[0], seen[2], seen[1], seen[3]], rtol=1e-9)
+    assert abs(seen[1] - seen[2]) > 1e-3
+
+
+def test_upside_down_turns_each_plane():
+    flip = upside_down((2, 3))
+    np.testing.assert_array_equal(flip, [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8])
+
+
+def test_think_and_forward_agree():
+    rng = np.random.default_rng(3)
+    policy = Policy([pixel_tie(SHAPE, False, True)], 32, 3)
+    policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05
+    network = policy.expand()
+    seen = [np.sort(rng.choice(12_800, n, replace=False)) for n in (0, 1, 65, 300)]
+    starts = np.cumsum([0, *map(len, seen)])
+    x = csr_matrix((np.ones(starts[-1], np.float32), np.concatenate(seen), starts), shape=(4, 12_800))
+    np.testing.assert_allclose(network.think(seen), network.forward(x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_sample_follows_softmax():
+    logits = [0.5, -1.0, 2.0]
+    expected = np.exp(logits) / np.exp(logits).sum()
+    draws = [sample(logits, u) for u in (np.arange(30_000) + 0.5) / 30_000]
+    shares = np.bincount([action for action, _ in draws], minlength=3) / 30_000
+    np.testing.assert_allclose(shares, expected, atol=1e-4)
+    for action, log_prob in draws[::1000]:
+        assert log_prob == pytest.approx(np.log(expected[action]))
+
+
+def test_sample_at_the_edges():
+    assert sample([0.0, 0.0], 0.0)[0] == 0
+    assert sample([0.0, 0.0], np.nextafter(1.0, 0.0))[0] == 1
+    assert sample([1000.0, -1000.0], 0.999999)[0] == 0

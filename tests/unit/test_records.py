@@ -1,0 +1,86 @@
+"""Trajectories, counters, the metrics file and the progress lines."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from pg_mpi.config import TrainConfig
+from pg_mpi.record.metrics import MetricsLog, Progress, clock
+from pg_mpi.tally import Tally
+from pg_mpi.trajectory import Trajectory
+
+
+def test_trajectory_keeps_what_it_was_given_while_it_grows():
+    rng = np.random.default_rng(0)
+    trajectory = Trajectory(steps=2, active=3)
+    for _ in range(2):  # the second time in memory that is already there
+        trajectory.clear()
+        given = [rng.integers(12_800, size=rng.integers(0, 90)) for _ in range(50)]
+        for t, seen in enumerate(given):
+            trajectory.record(seen, t % 3, -0.5 * t, 0.25 * t, float(t % 2), t % 7 == 0)
+        np.testing.assert_array_equal(trajectory.observed, np.concatenate(given))
+        np.testing.assert_array_equal(trajectory.counts, [len(seen) for seen in given])
+        np.testing.assert_array_equal(trajectory.actions, np.arange(50) % 3)
+        np.testing.assert_array_equal(trajectory.log_probs, -0.5 * np.arange(50))
+        np.testing.assert_array_equal(trajectory.values, 0.25 * np.arange(50))
+        np.testing.assert_array_equal(trajectory.rewards, np.arange(50) % 2)
+        np.testing.assert_array_equal(trajectory.ends, np.arange(50) % 7 == 0)
+
+
+def test_tally_counts_a_window_of_100_games():
+    tally = Tally()
+    assert tally.return_mean is None and not tally.reached(-100)
+    tally.add(500, [(-21, 250)] * 99)
+    assert not tally.reached(-21), "fewer than 100 games never reach a target"
+    tally.add(500, [(19, 250)])
+    assert tally.return_mean == pytest.approx(-20.6)
+    assert tally.reached(-20.6) and not tally.reached(-20.5) and not tally.reached(None)
+    tally.add(100, [(21, 100)] * 100)
+    assert (tally.games, tally.env_steps, tally.update, tally.return_mean) == (200, 1100, 3, 21)
+    other = Tally()
+    other.restore(json.loads(json.dumps(tally.state())))
+    assert other.state() == tally.state()
+    assert other.metrics() == {"games": 200, "return_mean": 21, "return_last": 21, "length_mean": 100}
+
+
+def test_metrics_of_lost_updates_are_taken_back(tmp_path):
+    path = str(tmp_path / "metrics.jsonl")
+    log = MetricsLog(path, 0)
+    for update in range(1, 6):
+        log.write({"update": update, "wall_s": 10.0 * update})
+    with open(path, "a", encoding="utf-8") as file:
+        file.write('{"update": 6, "wal')  # a kill in the middle of a line
+    log = MetricsLog(path, 3)
+    assert log.seconds_before == 50.0, "lost updates took training time all the same"
+    log.write({"update": 4, "wall_s": 60.0})
+    with open(path, encoding="utf-8") as file:
+        assert [json.loads(line)["update"] for line in file] == [1, 2, 3, 4]
+
+
+METRICS = {"update": 7, "env_steps": 9000, "sps": 4321.0, "games": 12, "return_mean": -20.25, "wall_s": 3.0}
+
+
+def test_batch_log_lines_have_no_control_characters():
+    stream = io.StringIO()
+    progress = Progress(TrainConfig(log_interval=1000.0), 0.0, live=False, stream=stream)
+    progress.show(METRICS)
+    progress.show(METRICS)  # too soon for another
+    text = stream.getvalue()
+    assert text.count("\n") == 1 and text.strip().isprintable()
+    assert "4,321 steps/s" in text and "-20.25" in text and "12 games" in text
+
+
+def test_live_line_rewrites_itself():
+    stream = io.StringIO()
+    progress = Progress(TrainConfig(total_timesteps=18_000), 0.0, live=True, stream=stream)
+    progress.show({**METRICS, "return_mean": None})
+    assert stream.getvalue().startswith("\r") and "\n" not in stream.getvalue()
+    assert "no game finished yet" in stream.getvalue() and "0:00:02 left" in stream.getvalue()
+    progress.say("done")
+    assert stream.getvalue().endswith("\ndone\n")
+
+
+def test_clock():
+    assert clock(3723.9) == "1:02:03"
