@@ -40,18 +40,19 @@ class Learner:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            batch = Batch(trajectories, self.config, self.policy.theta.dtype)
+            batch = Batch(trajectories, self.config, self.policy)
         rows = self._touched_rows(batch)
         with self._phases("gradient"):
-            part = self.policy.restricted(batch.inputs, rows)
+            batch.xs = self.policy.restrict(batch.xs, rows)
+        theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
-        session = _Session(part, state, self.config.learning_rate * anneal, self.config.ent_coef * anneal)
+        session = _Session(theta, state, self.config.learning_rate * anneal, self.config.ent_coef * anneal)
         taken = self.optimizer.steps
         learn = self._reinforce if self.config.method == "reinforce" else self._clipped
         sums = learn(batch, session, shuffle)
         with self._phases("optimizer"):
             self.optimizer.rest(self.optimizer.steps - taken)
-            self.policy.put(self.policy.theta, rows, part.theta)
+            self.policy.put(self.policy.theta, rows, session.theta)
             for slot, changed in zip(self.optimizer.state, state):
                 self.policy.put(slot, rows, changed)
         return self._metrics(sums, session)
@@ -68,7 +69,7 @@ class Learner:
 
     def _touched_rows(self, batch):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""
-        used = self.policy.rows_of(batch.inputs)
+        used = self.policy.used_rows(batch.xs)
         with self._phases("wait"):
             self._world.barrier()
         with self._phases("allreduce"):
@@ -76,13 +77,12 @@ class Learner:
 
     def _reinforce(self, batch, session, shuffle):
         """One step along the games' summed gradient, averaged over envs. Returns sums for the metrics."""
-        network = self._expand(session)
         with self._phases("gradient"):
-            outputs, hidden = network.forward(batch.x)
+            outputs, hidden = self.policy.forward(session.theta, batch.xs)
             loss, d_logits, entropy = grad.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
             d_outputs = np.zeros_like(outputs)
             d_outputs[:, :-1] = d_logits
-            self._differentiate(session, network, batch.x, hidden, d_outputs)
+            self._differentiate(session, batch.xs, hidden, d_outputs)
         self._step(session, weight=batch.envs)
         return {"policy_loss": loss, "entropy": entropy, "samples": len(batch.actions)}
 
@@ -95,15 +95,14 @@ class Learner:
         sums = dict.fromkeys(("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), 0.0)
         for _ in range(self.config.update_epochs):
             for chosen in np.array_split(shuffle.permutation(n), minibatches):
-                network = self._expand(session)
                 with self._phases("gradient"):
-                    self._clipped_gradient(batch, chosen, session, network, sums)
+                    self._clipped_gradient(batch, chosen, session, sums)
                 self._step(session, weight=len(chosen), limit=self.config.max_grad_norm)
         return sums
 
-    def _clipped_gradient(self, batch, chosen, session, network, sums):
-        x, actions, config = batch.x[chosen], batch.actions[chosen], self.config
-        outputs, hidden = network.forward(x)
+    def _clipped_gradient(self, batch, chosen, session, sums):
+        xs, actions, config = [x[chosen] for x in batch.xs], batch.actions[chosen], self.config
+        outputs, hidden = self.policy.forward(session.theta, xs)
         log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
         loss, d_logits, kl, clipped = grad.clipped_surrogate(
             log_pi, actions, batch.log_probs[chosen], batch.advantages[chosen], config.clip_coef
@@ -113,17 +112,14 @@ class Learner:
         d_outputs = np.empty_like(outputs)
         d_outputs[:, :-1] = d_logits - session.ent_coef * d_entropy
         d_outputs[:, -1] = config.vf_coef * d_values
-        self._differentiate(session, network, x, hidden, d_outputs)
+        self._differentiate(session, xs, hidden, d_outputs)
         for name, value in zip(sums, (loss, value_loss, entropy, kl, clipped, len(chosen))):
             sums[name] += float(value)
 
-    def _expand(self, session):
-        with self._phases("gradient"):
-            return session.part.expand()
-
-    def _differentiate(self, session, network, x, hidden, d_outputs):
-        session.part.fold(network.backward(x, hidden, d_outputs), session.buffer[:-1])
-        self.flops += 3 * network.flops(x.shape[0], x.nnz)
+    def _differentiate(self, session, xs, hidden, d_outputs):
+        self.policy.backward(session.theta, xs, hidden, d_outputs, session.buffer[:-1])
+        products = sum(x.nnz for x in xs) * self.policy.hidden + hidden.size * (d_outputs.shape[1] + 1)
+        self.flops += 6 * products  # forward once, backward twice, a multiplication and an addition each
 
     def _step(self, session, weight, limit=np.inf):
         """Sum gradients and weights over ranks, divide once, and take the optimizer's step.
@@ -145,7 +141,7 @@ class Learner:
                 self.skipped += 1
                 return
             session.norms.append(norm)
-            self.optimizer.step(session.part.theta, gradient, session.state, session.learning_rate)
+            self.optimizer.step(session.theta, gradient, session.state, session.learning_rate)
 
     def _standardise(self, batch):
         """Advantages to mean 0 and deviation 1 over all ranks' samples. Collective."""
@@ -166,11 +162,11 @@ class Learner:
 
 
 class _Session:
-    """What one update works on: the touched part of the policy, its optimizer state, the exchange buffer."""
+    """What one update works on: the touched parameters, their optimizer state, the exchange buffer."""
 
-    def __init__(self, part, state, learning_rate, ent_coef):
-        self.part, self.state, self.learning_rate, self.ent_coef = part, state, learning_rate, ent_coef
-        self.buffer = np.zeros(part.theta.size + 1, dtype=part.theta.dtype)
+    def __init__(self, theta, state, learning_rate, ent_coef):
+        self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
+        self.buffer = np.zeros(theta.size + 1, dtype=theta.dtype)
         self.norms = []
 
 
@@ -178,24 +174,18 @@ class Batch:
     """This rank's samples of one update, the envs one after another.
 
     Attributes:
-        inputs: int64 (U,), the inputs that were active in any sample; the columns of ``x``.
-        x: csr (n, U) of ones.
+        xs: the observations on the policy's parameter rows, one csr (n, rows) per tie.
         actions, log_probs, advantages, targets: (n,).
         envs: how many envs played.
     """
 
-    def __init__(self, trajectories, config, dtype):
+    def __init__(self, trajectories, config, policy):
+        dtype = policy.theta.dtype
         lived = trajectories or [Trajectory(steps=1)]  # a rank without samples has empty arrays
         observed = np.concatenate([t.observed for t in lived])
-        counts = np.concatenate([t.counts for t in lived])
-        used = np.zeros(observed.max(initial=0) + 1, dtype=bool)
-        used[observed] = True
-        self.inputs = np.flatnonzero(used)
-        column_of = np.zeros(len(used), dtype=np.int32)
-        column_of[self.inputs] = np.arange(len(self.inputs), dtype=np.int32)
-        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        ones = np.ones(len(observed), dtype=dtype)
-        self.x = csr_matrix((ones, column_of[observed], starts), shape=(len(counts), len(self.inputs)))
+        starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in lived])))
+        ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])
+        self.xs = policy.project(csr_matrix((ones, observed, starts), shape=shape))
         self.actions = np.concatenate([t.actions for t in lived])
         self.log_probs = np.concatenate([t.log_probs for t in lived]).astype(dtype)
         advantages = [_advantages(t, config) for t in lived]

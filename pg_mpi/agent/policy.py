@@ -1,63 +1,54 @@
 """The policy: a two-layer perceptron on sparse inputs, in one flat parameter vector.
 
-    z = sum of table[i] over active inputs i + bias          (width,)
+    z = tie(x) @ first + bias                        (hidden,)  and once more in the mirror, if symmetric
     h = max(0, z)
-    (logits, value) = h @ heads + head_bias                  (actions + 1,)
+    (logits, value) = h @ heads + head_bias          (actions + 1,)
 
-``table``, ``bias``, ``heads`` are the *network*: what is played and differentiated. The *parameters* are
-what is learned, and the network is a linear function of them (``expand``), so the gradient of the parameters
-is the adjoint applied to the network's gradient (``fold``). Weight sharing, the mirror symmetry and the
-sigmoid's pinned logit live in that linear function and nowhere else.
+``x`` is a set of active inputs; ``tie`` says which rows of ``first`` make up the weights of each input (see
+tying.py). Learning projects a batch on the parameter rows once, ``x @ tie``, and then works on those. Playing
+expands the parameters once into a ``Network``, ``table = tie @ first``, and then sums rows of its table. Both
+are the same function; weight sharing, the mirror symmetry and the sigmoid's pinned logit live here alone.
 """
 
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
-from pg_mpi.agent.tying import restrict
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
 
 
 class Network:
-    """Plain weights: ``table`` (inputs, width), ``bias`` (width,), ``heads`` (width, actions + 1), ``head_bias``.
+    """Plain weights to play with: table (inputs, width), bias (width,), heads (width, A + 1), head_bias (A + 1,).
 
-    The last column of ``heads`` is the value. Also used for a gradient of the same shape.
+    The last column of ``heads`` is the value.
     """
 
-    def __init__(self, table, bias, heads, head_bias):
+    def __init__(self, table: Floats, bias: Floats, heads: Floats, head_bias: Floats) -> None:
         self.table, self.bias, self.heads, self.head_bias = table, bias, heads, head_bias
 
-    def think(self, observations):
-        """Logits and value of single observations, each an index array: a list of lists of A + 1 floats."""
+    def think(self, observations: Sequence[Integers]) -> list[list[float]]:
+        """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats."""
         z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
         for row, active in zip(z, observations):
             np.add.reduce(self.table.take(active, axis=0), axis=0, out=row)
-        return self.outputs(z).tolist()
-
-    def outputs(self, z):
-        """Logits and value of pre-activations summed from ``table``: (n, width) → (n, actions + 1)."""
         z += self.bias
         np.maximum(z, 0, out=z)
-        return z @ self.heads + self.head_bias
+        outputs: list[list[float]] = (z @ self.heads + self.head_bias).tolist()
+        return outputs
 
-    def forward(self, x):
-        """Batch pass. ``x``: csr (n, inputs). Returns outputs (n, actions + 1) and hidden (n, width)."""
-        hidden = x @ self.table
-        return self.outputs(hidden), hidden
-
-    def backward(self, x, hidden, d_outputs):
-        """The gradient of a loss, given its derivative by the outputs (n, actions + 1); a ``Network``."""
-        d_hidden = d_outputs @ self.heads.T
-        d_hidden *= hidden > 0
-        return Network(x.T @ d_hidden, d_hidden.sum(axis=0), hidden.T @ d_outputs, d_outputs.sum(axis=0))
-
-    def flops(self, steps, active):
-        """Floating-point operations of a forward pass over ``steps`` samples with ``active`` inputs in all."""
+    def flops(self, steps: int, active: int) -> int:
+        """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
         width, outputs = self.heads.shape
         return 2 * active * width + 2 * steps * width * (outputs + 1)
 
 
 class Policy:
-    """Parameters and how they make a network.
+    """Parameters, and what they mean.
 
     Args:
         ties: one csr (inputs, rows) matrix, or two for a symmetric policy (the second one mirrored).
@@ -69,111 +60,141 @@ class Policy:
         pinned: the last action's logit is 0, so that two actions make a sigmoid.
 
     Attributes:
-        theta: flat float vector: ``first`` (rows, hidden), then hidden bias, heads, head bias.
+        theta: flat float vector: ``first`` (rows, hidden), then heads, hidden bias, head bias.
     """
 
-    def __init__(self, ties, hidden, actions, swap=None, value=True, biases=True, pinned=False, dtype=np.float32):
-        self.ties, self.hidden, self.actions, self.swap = ties, hidden, actions, swap
-        self.value, self.biases, self.pinned = value, biases, pinned
+    def __init__(
+        self,
+        ties: Sequence[csr_matrix],
+        hidden: int,
+        actions: int,
+        swap: Sequence[int] | None = None,
+        value: bool = True,
+        biases: bool = True,
+        pinned: bool = False,
+        dtype: Any = np.float32,
+    ) -> None:
+        self.ties, self.hidden, self.actions, self.biases = ties, hidden, actions, biases
         self.rows = ties[0].shape[1]
-        self.outputs = actions - pinned + value
+        # the outputs that have parameters, and which output each becomes in the mirror
         self._columns = [*range(actions - pinned), *([actions] if value else [])]
+        self._mirrored = [*swap, actions] if swap else []
+        outputs = len(self._columns)
+        self.tail = hidden * outputs + (hidden + outputs if biases else 0)  # parameters after the first layer
         self.theta = np.zeros(self.rows * hidden + self.tail, dtype=dtype)
 
-    @property
-    def tail(self):
-        """How many parameters follow the first layer."""
-        biases = self.hidden + self.outputs if self.biases else 0
-        return self.hidden * self.outputs + biases
+    def views(self, vector: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """The parts of a flat vector: first (rows, hidden), heads (hidden, outputs), hidden bias, head bias.
 
-    def views(self, vector):
-        """The parts of a flat vector: first (rows, hidden), hidden bias, heads (hidden, outputs), head bias.
-
-        A part that the policy lacks is None.
+        Any number of rows; the biases are empty where the policy has none.
         """
-        cuts = [self.rows * self.hidden, self.hidden * self.outputs]
-        if self.biases:
-            cuts += [self.hidden, self.outputs]
-        first, heads, *biases = np.split(vector, np.cumsum(cuts)[:-1])
-        bias, head_bias = biases or (None, None)
-        return first.reshape(-1, self.hidden), bias, heads.reshape(self.hidden, -1), head_bias
+        cut = vector.size - self.tail
+        outputs = len(self._columns)
+        head_cut = cut + self.hidden * outputs
+        biases = vector[head_cut:]
+        return (
+            vector[:cut].reshape(-1, self.hidden),
+            vector[cut:head_cut].reshape(self.hidden, outputs),
+            biases[: self.hidden],
+            biases[self.hidden :],
+        )
 
-    def initialise(self, rng, scale, fine):
-        """Random start: rows ``fine`` of the first layer normal * ``scale``, shared rows 0, heads / sqrt(hidden)."""
-        first, _, heads, _ = self.views(self.theta)
+    def initialise(self, rng: np.random.Generator, scale: float, fine: Integers) -> None:
+        """Random start: rows ``fine`` of the first layer normal * ``scale``, other rows 0, heads / sqrt(hidden)."""
+        first, heads, _, _ = self.views(self.theta)
         first[fine] = rng.standard_normal((len(fine), self.hidden)) * scale
         heads[...] = rng.standard_normal(heads.shape) / math.sqrt(self.hidden)
 
-    def expand(self):
+    # -- playing ----------------------------------------------------------------------------------------
+
+    def expand(self) -> Network:
         """The ``Network`` of the current parameters."""
-        first, bias, heads, head_bias = self.views(self.theta)
-        dtype, copies = self.theta.dtype, len(self.ties)
-        wide = np.zeros((self.hidden, self.actions + 1), dtype=dtype)
+        first, _, bias, _ = self.views(self.theta)
+        table = np.concatenate([tie @ first for tie in self.ties], axis=1)
+        heads, head_bias = self._wide_heads(self.theta)
+        wide_bias = np.zeros(table.shape[1], dtype=table.dtype)
+        if self.biases:
+            wide_bias[...] = np.tile(bias, len(self.ties))
+        return Network(table, wide_bias, heads, head_bias)
+
+    def _wide_heads(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Heads (width, A + 1) and their bias: a zero column where an output has no parameters."""
+        _, heads, _, head_bias = self.views(theta)
+        wide = np.zeros((self.hidden, self.actions + 1), dtype=theta.dtype)
         wide[:, self._columns] = heads
-        tail = np.zeros(self.actions + 1, dtype=dtype)
+        tail = np.zeros(self.actions + 1, dtype=theta.dtype)
         if self.biases:
             tail[self._columns] = head_bias
-        if copies == 2:
-            wide, tail = np.concatenate((wide, wide[:, self._mirrored])), tail + tail[self._mirrored]
-        table = np.empty((self.ties[0].shape[0], copies * self.hidden), dtype=dtype)
-        for copy, tie in enumerate(self.ties):
-            table[:, copy * self.hidden : (copy + 1) * self.hidden] = tie @ first
-        bias = np.tile(bias, copies) if self.biases else np.zeros(copies * self.hidden, dtype=dtype)
-        return Network(table, bias, wide, tail)
+        if self._mirrored:
+            return np.concatenate((wide, wide[:, self._mirrored])), tail + tail[self._mirrored]
+        return wide, tail
 
-    def fold(self, gradient, out):
-        """Write the parameters' gradient into the flat vector ``out``, from the network's gradient."""
-        first, bias, heads, head_bias = self.views(out)
-        halves = [slice(c * self.hidden, (c + 1) * self.hidden) for c in range(len(self.ties))]
-        first[...] = sum(tie.T @ gradient.table[:, half] for tie, half in zip(self.ties, halves))
-        wide, tail = gradient.heads[halves[0]], gradient.head_bias
-        if len(halves) == 2:
-            wide = wide + gradient.heads[halves[1]][:, self._mirrored]
-            tail = tail + tail[self._mirrored]
-        heads[...] = wide[:, self._columns]
+    # -- learning ---------------------------------------------------------------------------------------
+
+    def project(self, x: csr_matrix) -> list[csr_matrix]:
+        """A batch of observations, csr (n, inputs), on the parameter rows: one csr (n, rows) per tie."""
+        return [x @ tie for tie in self.ties]
+
+    def forward(self, theta: Floats, xs: Iterable[csr_matrix]) -> tuple[Floats, Floats]:
+        """Outputs (n, A + 1) and hidden (n, width) of a projected batch, with the parameters ``theta``.
+
+        ``theta`` and ``xs`` may be on some of the rows alone (``take``).
+        """
+        first, _, bias, _ = self.views(theta)
+        hidden = np.concatenate([x @ first for x in xs], axis=1)
         if self.biases:
-            bias[...] = sum(gradient.bias[half] for half in halves)
-            head_bias[...] = tail[self._columns]
+            hidden += np.tile(bias, len(self.ties))
+        np.maximum(hidden, 0, out=hidden)
+        heads, head_bias = self._wide_heads(theta)
+        return hidden @ heads + head_bias, hidden
 
-    @property
-    def _mirrored(self):
-        return [*self.swap, self.actions]
+    def backward(self, theta: Floats, xs: Sequence[csr_matrix], hidden: Floats, d_outputs: Floats, out: Floats) -> None:
+        """Write the gradient of a loss into the flat vector ``out``, from its derivative by the outputs."""
+        heads, _ = self._wide_heads(theta)
+        d_hidden = d_outputs @ heads.T
+        d_hidden *= hidden > 0
+        d_first, d_heads, d_bias, d_head_bias = self.views(out)
+        halves = [slice(c * self.hidden, (c + 1) * self.hidden) for c in range(len(self.ties))]
+        d_first[...] = xs[0].T @ d_hidden[:, halves[0]]
+        for x, half in zip(xs[1:], halves[1:]):
+            d_first += x.T @ d_hidden[:, half]
+        wide, tail = hidden.T @ d_outputs, d_outputs.sum(axis=0)
+        if self._mirrored:
+            wide = wide[halves[0]] + wide[halves[1]][:, self._mirrored]
+            tail = tail + tail[self._mirrored]
+        d_heads[...] = wide[:, self._columns]
+        if self.biases:
+            d_bias[...] = d_hidden.sum(axis=0).reshape(len(self.ties), -1).sum(axis=0)
+            d_head_bias[...] = tail[self._columns]
 
-    def rows_of(self, inputs):
-        """Which parameter rows some inputs use: uint8 (rows,), 1 where used."""
+    # -- the rows that an update touches ----------------------------------------------------------------
+
+    def used_rows(self, xs: Iterable[csr_matrix]) -> NDArray[np.uint8]:
+        """Which parameter rows a projected batch uses: uint8 (rows,), 1 where used."""
         used = np.zeros(self.rows, dtype=np.uint8)
-        for tie in self.ties:
-            used[tie[inputs].indices] = 1
+        for x in xs:
+            used[x.indices] = 1
         return used
 
-    def restricted(self, inputs, rows):
-        """A policy on the inputs ``inputs`` and the parameter rows ``rows`` alone, with a copy of them.
-
-        Its gradient is this policy's gradient on samples whose active inputs are all among ``inputs``; all
-        other rows' gradients are zero.
-        """
+    def restrict(self, xs: Iterable[csr_matrix], rows: Integers) -> list[csr_matrix]:
+        """A projected batch on ``rows`` alone, which must hold all that it uses: csr (n, len(rows)) per tie."""
         row_of = np.zeros(self.rows, dtype=np.int32)
-        row_of[rows] = np.arange(len(rows))
-        ties = [restrict(tie, inputs, row_of, len(rows)) for tie in self.ties]
-        part = Policy(
-            ties, self.hidden, self.actions, self.swap, self.value, self.biases, self.pinned, self.theta.dtype
-        )
-        part.theta[...] = self.take(self.theta, rows)
-        return part
+        row_of[rows] = np.arange(len(rows), dtype=np.int32)
+        return [csr_matrix((x.data, row_of[x.indices], x.indptr), shape=(x.shape[0], len(rows))) for x in xs]
 
-    def take(self, vector, rows):
-        """The part of a flat vector that belongs to parameter rows ``rows``, and the tail."""
-        cut = self.rows * self.hidden
+    def take(self, vector: Floats, rows: Integers) -> Floats:
+        """The part of a flat vector that belongs to parameter rows ``rows``, and the tail: a flat vector."""
+        cut = vector.size - self.tail
         return np.concatenate((vector[:cut].reshape(-1, self.hidden)[rows].ravel(), vector[cut:]))
 
-    def put(self, vector, rows, part):
+    def put(self, vector: Floats, rows: Integers, part: Floats) -> None:
         """Write ``part``, as made by ``take``, back into a flat vector."""
-        cut = self.rows * self.hidden
-        vector[:cut].reshape(-1, self.hidden)[rows] = part[: len(rows) * self.hidden].reshape(-1, self.hidden)
-        vector[cut:] = part[len(rows) * self.hidden :]
+        cut, part_cut = vector.size - self.tail, part.size - self.tail
+        vector[:cut].reshape(-1, self.hidden)[rows] = part[:part_cut].reshape(-1, self.hidden)
+        vector[cut:] = part[part_cut:]
 
 
-def sample(logits, uniform):
+def sample(logits: Sequence[float], uniform: float) -> tuple[int, float]:
     """Draw from softmax(logits) with one uniform number: (action, log-probability).
 
     Plain floats: for a handful of actions this beats numpy by far.

@@ -57,9 +57,3 @@ def _grids(shape, tiles):
         columns.append(start + y // height * across + x // width)
         start += -(-shape[0] // height) * across
     return np.stack(columns, axis=1).astype(np.int32)
-
-
-def restrict(tie, inputs, row_of, rows):
-    """``tie`` for some inputs only, its parameter rows renumbered by ``row_of``; csr (inputs, rows)."""
-    part = tie[inputs]
-    return csr_matrix((part.data, row_of[part.indices], part.indptr), shape=(len(inputs), rows))

@@ -31,17 +31,17 @@ def test_follows_the_oracle(tmp_path, flags, options):
 
     config, _ = parse_train([str(flag) for flag in flags])
     start = build.make_policy(config, Knowledge(np.zeros((1, 80, 80), np.uint8), [3, 4], None))
-    first, _, heads, _ = start.views(start.theta)
+    first, heads, _, _ = start.views(start.theta)
     rate = config.learning_rate
     oracle = play_and_learn(games, seed=SEED, w1=first.T, w2=heads[:, 0], learning_rate=rate, sticky=0.0, **options)
 
     arrays, facts = checkpoint.load(newest(tmp_path)[0])
     assert facts["tally"]["recent"] == [list(game) for game in zip(oracle.scores, oracle.lengths)]
-    first, _, heads, _ = start.views(arrays["theta"])
+    first, heads, _, _ = start.views(arrays["theta"])
     np.testing.assert_allclose(first.T, oracle.w1, rtol=0, atol=0.01 * rate)
     np.testing.assert_allclose(heads[:, 0], oracle.w2, rtol=0, atol=0.01 * rate)
-    moved = np.abs(oracle.w2 - start.views(start.theta)[2][:, 0])
+    moved = np.abs(oracle.w2 - start.views(start.theta)[1][:, 0])
     assert np.median(moved) > rate, "the weights hardly moved: the test tests nothing"
-    cache, _, head_cache, _ = start.views(arrays["optimizer"][0])
+    cache, head_cache, _, _ = start.views(arrays["optimizer"][0])
     np.testing.assert_allclose(cache.T, oracle.cache1, rtol=2e-3, atol=1e-7)
     np.testing.assert_allclose(head_cache[:, 0], oracle.cache2, rtol=2e-3)

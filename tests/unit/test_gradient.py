@@ -125,17 +125,14 @@ KINDS = [
 def test_whole_policy(kind):
     """d loss / d parameters through ties, mirror, ReLU and heads."""
     policy, x = make_policy(**kind), observations()
-    weights = RNG.normal(size=(x.shape[0], 4))
+    weights, xs = RNG.normal(size=(x.shape[0], 4)), policy.project(x)
 
     def loss(theta):
-        policy.theta[...] = theta
-        return (policy.expand().forward(x)[0] * weights).sum()
+        return (policy.forward(theta, xs)[0] * weights).sum()
 
-    start = policy.theta.copy()
-    network = policy.expand()
-    _, hidden = network.forward(x)
-    folded = np.empty_like(start)
-    policy.fold(network.backward(x, hidden, weights), folded)
+    start = policy.theta
+    folded = np.full_like(start, np.nan)
+    policy.backward(start, xs, policy.forward(start, xs)[1], weights, folded)
     chosen = RNG.choice(start.size, 150, replace=False)
     chosen = np.unique(np.append(chosen, np.arange(start.size - policy.tail, start.size)))
     for index in chosen:
@@ -148,27 +145,26 @@ def test_whole_policy(kind):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_touched_rows_give_the_whole_gradient(kind):
-    """The restricted policy's outputs and gradient are the whole policy's; no other row has one."""
+    """Outputs and gradient on the touched rows are those on all rows; no other row has a gradient."""
     policy, x = make_policy(**kind), observations(n=3)
-    inputs = np.unique(x.indices)
-    rows = np.flatnonzero(policy.rows_of(inputs))
-    part = policy.restricted(inputs, rows)
+    xs = policy.project(x)
+    rows = np.flatnonzero(policy.used_rows(xs))
     d_outputs = RNG.normal(size=(3, 4))
 
-    def gradient(policy, x):
-        network = policy.expand()
-        outputs, hidden = network.forward(x)
-        folded = np.zeros_like(policy.theta)
-        policy.fold(network.backward(x, hidden, d_outputs), folded)
-        return outputs, folded
+    def gradient(theta, xs):
+        outputs, hidden = policy.forward(theta, xs)
+        out = np.full_like(theta, np.nan)
+        policy.backward(theta, xs, hidden, d_outputs, out)
+        return outputs, out
 
-    whole_outputs, whole = gradient(policy, x)
-    part_outputs, of_part = gradient(part, x[:, inputs])
+    part = policy.take(policy.theta, rows)
+    whole_outputs, whole = gradient(policy.theta, xs)
+    part_outputs, of_part = gradient(part, policy.restrict(xs, rows))
     np.testing.assert_allclose(part_outputs, whole_outputs, rtol=1e-12)
     spread = np.zeros_like(whole)
     policy.put(spread, rows, of_part)
     np.testing.assert_allclose(spread, whole, rtol=1e-12, atol=1e-14)
-    assert part.theta.size < policy.theta.size
+    assert part.size < policy.theta.size
 
 
 def test_fine_rows_are_the_pixels():

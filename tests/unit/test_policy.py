@@ -14,7 +14,7 @@ def test_plain_policy_equals_dense_arithmetic():
     rng = np.random.default_rng(0)
     policy = Policy([pixel_tie(SHAPE, False, False, np.float64)], 16, 3, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
-    first, bias, heads, head_bias = policy.views(policy.theta)
+    first, heads, bias, head_bias = policy.views(policy.theta)
     active = np.sort(rng.choice(12_800, 65, replace=False))
     dense = np.zeros(12_800)
     dense[active] = 1
@@ -29,7 +29,7 @@ def test_difference_tie_is_plus_minus_one():
         [pixel_tie(SHAPE, True, False, np.float64)], 8, 2, value=False, biases=False, pinned=True, dtype=np.float64
     )
     policy.theta[...] = rng.normal(size=policy.theta.size)
-    first, _, heads, _ = policy.views(policy.theta)
+    first, heads, _, _ = policy.views(policy.theta)
     frame = np.zeros(6400)
     frame[[5, 70]], frame[[9, 6399]] = 1, -1
     logit = np.maximum(frame @ first, 0) @ heads[:, 0]
@@ -65,15 +65,20 @@ def test_upside_down_turns_each_plane():
     np.testing.assert_array_equal(flip, [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8])
 
 
-def test_think_and_forward_agree():
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("difference", [False, True])
+def test_playing_and_learning_compute_the_same(symmetric, difference):
+    """Rows of the expanded table summed, against the batch projected on the parameters."""
     rng = np.random.default_rng(3)
-    policy = Policy([pixel_tie(SHAPE, False, True)], 32, 3)
+    tie = pixel_tie(SHAPE, difference, True)
+    ties, swap = ([tie, tie[upside_down(SHAPE)]], [0, 2, 1]) if symmetric else ([tie], None)
+    policy = Policy(ties, 32, 3, swap)
     policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05
-    network = policy.expand()
     seen = [np.sort(rng.choice(12_800, n, replace=False)) for n in (0, 1, 65, 300)]
     starts = np.cumsum([0, *map(len, seen)])
     x = csr_matrix((np.ones(starts[-1], np.float32), np.concatenate(seen), starts), shape=(4, 12_800))
-    np.testing.assert_allclose(network.think(seen), network.forward(x)[0], rtol=1e-4, atol=1e-5)
+    played, (learned, _) = policy.expand().think(seen), policy.forward(policy.theta, policy.project(x))
+    np.testing.assert_allclose(played, learned, rtol=1e-4, atol=1e-5)
 
 
 def test_sample_follows_softmax():
