@@ -6,7 +6,7 @@ import numpy as np
 
 from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import fine_rows, pixel_tie, upside_down
+from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game.atari import NOOP
@@ -59,7 +59,7 @@ def make_policy(config, knowledge):
         biases=not plain,
         pinned=config.actions == "pair" and not knowledge.swap,
     )
-    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, fine_rows(shape, difference, config.tiles))
+    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, random_rows(shape, difference, config.tiles))
     return policy
 
 

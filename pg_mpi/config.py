@@ -8,7 +8,7 @@ import os
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import choice, duration, integer, nearest, real, switch, text
+from pg_mpi.parse import choice, duration, integer, nearest, real, text
 
 
 def _setting(default, parse, help, identity=True):
@@ -40,7 +40,9 @@ class TrainConfig:
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
 
     features: str = _setting("pair", choice("pair", "difference"), "what the policy sees of two frames")
-    tiles: bool = _setting(True, switch, "first-layer weights shared over coarse tiles: on or off")
+    tiles: str = _setting(
+        "on", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
+    )
     symmetry: str = _setting(
         "auto",
         text,
@@ -111,7 +113,7 @@ PRESETS = {
         "method": "reinforce",
         "features": "difference",
         "actions": "pair",
-        "tiles": False,
+        "tiles": "off",
         "symmetry": "off",
         "hidden": 200,
         "init_scale": 1 / math.sqrt(6400),
@@ -189,13 +191,9 @@ def train_parser():
     )
     parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
     for name, field in _FIELDS.items():
-        default = "" if field.default is None else f" (default: {_shown(field.default)})"
+        default = "" if field.default is None else f" (default: {field.default})"
         parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default)
     return parser
-
-
-def _shown(value):
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
 def parse_train(argv):

@@ -80,13 +80,3 @@ def text(value):
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a non-empty text")
     return value
-
-
-def switch(value):
-    """A parser of on/off, as a flag's own value or a preset file's true/false."""
-    table = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() in table:
-        return table[str(value).lower()]
-    raise ValueError("on or off")

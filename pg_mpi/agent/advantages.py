@@ -3,30 +3,38 @@
 ``ends`` marks the steps after which no later reward counts: a point, a game's end.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating[Any]]
 
 
-def discounted_returns(rewards, ends, gamma):
+def discounted_returns(rewards: ArrayLike, ends: ArrayLike, gamma: float) -> Floats:
     """R_t = r_t + gamma R_{t+1}, with R_{t+1} = 0 after an end: float64 (T,).
 
     Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016), where a point ends the sum.
     """
+    rewards, ends = np.asarray(rewards, dtype=float), np.asarray(ends, dtype=bool)
     returns, running = np.empty(len(rewards)), 0.0
-    steps = zip(np.asarray(rewards, dtype=float).tolist()[::-1], np.asarray(ends, dtype=bool).tolist()[::-1])
+    steps = zip(rewards.tolist()[::-1], ends.tolist()[::-1])
     for t, (reward, end) in enumerate(steps, start=1):
         running = reward if end else reward + gamma * running
         returns[-t] = running
     return returns
 
 
-def standardise(returns):
+def standardise(returns: Floats) -> Floats:
     """Shift to mean 0 and scale to deviation 1 (population); all zeros where all are equal."""
     centred = returns - returns.mean()
     deviation = centred.std()
     return centred / deviation if deviation > 0 else np.zeros_like(centred)
 
 
-def generalised_advantages(rewards, values, ends, last_value, gamma, gae_lambda):
+def generalised_advantages(
+    rewards: ArrayLike, values: ArrayLike, ends: ArrayLike, last_value: float, gamma: float, gae_lambda: float
+) -> Floats:
     """Generalised advantage estimates: float64 (T,).
 
         delta_t = r_t + gamma V_{t+1} - V_t           (V_{t+1} = 0 after an end)

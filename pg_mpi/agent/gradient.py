@@ -4,16 +4,23 @@ A sum travels with its count and is divided once, after the Allreduce, so that r
 samples weigh right. Every function returns derivatives of a loss to be minimised.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
 
 
-def log_softmax(logits):
+def log_softmax(logits: Floats) -> Floats:
     """log softmax over the last axis: (n, A) → (n, A)."""
     shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    result: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return result
 
 
-def reinforce(logits, actions, advantages):
+def reinforce(logits: Floats, actions: Integers, advantages: Floats) -> tuple[float, Floats, float]:
     """Loss -sum_t A_t log pi(a_t): returns (loss, d_logits (n, A), entropy sum).
 
     d/dlogits = A_t (pi - 1{a_t}).  Source: Williams (1992).
@@ -23,10 +30,12 @@ def reinforce(logits, actions, advantages):
     taken = np.arange(len(actions)), actions
     d_logits = pi * advantages[:, None]
     d_logits[taken] -= advantages
-    return -(log_pi[taken] * advantages).sum(), d_logits, -(pi * log_pi).sum()
+    return -float((log_pi[taken] * advantages).sum()), d_logits, -float((pi * log_pi).sum())
 
 
-def clipped_surrogate(log_pi, actions, old_log_prob, advantages, clip):
+def clipped_surrogate(
+    log_pi: Floats, actions: Integers, old_log_prob: Floats, advantages: Floats, clip: float
+) -> tuple[float, Floats, float, int]:
     """Loss -sum_t min(rho_t A_t, clip(rho_t, 1-c, 1+c) A_t), rho = pi(a)/pi_old(a), both from log-softmax.
 
     Returns (loss, d_logits (n, A), KL estimate sum of rho - 1 - log rho, count of clipped ratios).
@@ -36,31 +45,31 @@ def clipped_surrogate(log_pi, actions, old_log_prob, advantages, clip):
     log_ratio = log_pi[taken] - old_log_prob
     ratio = np.exp(log_ratio)
     bounded = np.clip(ratio, 1 - clip, 1 + clip)
-    loss = -np.minimum(ratio * advantages, bounded * advantages).sum()
+    loss = -float(np.minimum(ratio * advantages, bounded * advantages).sum())
     active = ratio * advantages <= bounded * advantages
     weight = ratio * advantages * active
     d_logits = np.exp(log_pi) * weight[:, None]
     d_logits[taken] -= weight
-    return loss, d_logits, (ratio - 1 - log_ratio).sum(), np.count_nonzero(np.abs(ratio - 1) > clip)
+    return loss, d_logits, float((ratio - 1 - log_ratio).sum()), int(np.count_nonzero(np.abs(ratio - 1) > clip))
 
 
-def entropy(log_pi):
+def entropy(log_pi: Floats) -> tuple[float, Floats]:
     """Sum of the entropies H = -sum_a pi log pi, and their derivative: (float, d_logits (n, A)).
 
     dH/dlogit_a = -pi_a (log pi_a + H).
     """
     pi = np.exp(log_pi)
     per_sample = -(pi * log_pi).sum(axis=1, keepdims=True)
-    return per_sample.sum(), -pi * (log_pi + per_sample)
+    return float(per_sample.sum()), -pi * (log_pi + per_sample)
 
 
-def value_loss(values, targets):
+def value_loss(values: Floats, targets: Floats) -> tuple[float, Floats]:
     """Loss sum of (V - target)^2 / 2 and its derivative: (float, (n,))."""
     error = values - targets
-    return 0.5 * (error @ error), error
+    return 0.5 * float(error @ error), error
 
 
-def clip_norm(gradient, limit):
+def clip_norm(gradient: Floats, limit: float) -> float:
     """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; returns the norm before."""
     norm = float(np.sqrt(gradient @ gradient))
     if norm > limit:

@@ -6,8 +6,12 @@ other rows what steps with a zero gradient would have done.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
 
 
 class RMSProp:
@@ -18,11 +22,12 @@ class RMSProp:
 
     slots = 1
 
-    def __init__(self, parameters, decay=0.99, epsilon=1e-5, dtype=np.float32):
-        self.state, self.steps = np.zeros((self.slots, parameters), dtype=dtype), 0
+    def __init__(self, parameters: int, decay: float = 0.99, epsilon: float = 1e-5, dtype: Any = np.float32) -> None:
+        self.state: Floats = np.zeros((self.slots, parameters), dtype=dtype)
+        self.steps = 0
         self.decay, self.epsilon = decay, epsilon
 
-    def step(self, theta, gradient, state, learning_rate):
+    def step(self, theta: Floats, gradient: Floats, state: Floats, learning_rate: float) -> None:
         """One step in place on ``theta`` (n,) with ``state`` (1, n); ``gradient`` (n,) is overwritten."""
         self.steps += 1
         (cache,) = state
@@ -32,7 +37,7 @@ class RMSProp:
         gradient *= learning_rate
         theta -= gradient
 
-    def rest(self, steps):
+    def rest(self, steps: int) -> None:
         """Decay the whole cache as ``steps`` zero gradients do; touched rows are written over afterwards."""
         self.state *= self.decay**steps
 
@@ -47,11 +52,19 @@ class Adam:
 
     slots = 2
 
-    def __init__(self, parameters, beta1=0.9, beta2=0.999, epsilon=1e-5, dtype=np.float32):
-        self.state, self.steps = np.zeros((self.slots, parameters), dtype=dtype), 0
+    def __init__(
+        self,
+        parameters: int,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-5,
+        dtype: Any = np.float32,
+    ) -> None:
+        self.state: Floats = np.zeros((self.slots, parameters), dtype=dtype)
+        self.steps = 0
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def step(self, theta, gradient, state, learning_rate):
+    def step(self, theta: Floats, gradient: Floats, state: Floats, learning_rate: float) -> None:
         """One step in place on ``theta`` (n,) with ``state`` (2, n); ``gradient`` (n,) is overwritten."""
         self.steps += 1
         m, v = state
@@ -69,5 +82,5 @@ class Adam:
         gradient *= learning_rate * correction / (1 - self.beta1**self.steps)
         theta -= gradient
 
-    def rest(self, steps):
+    def rest(self, steps: int) -> None:
         """Nothing: untouched rows keep their moments."""

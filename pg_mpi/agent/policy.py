@@ -99,10 +99,10 @@ class Policy:
             biases[self.hidden :],
         )
 
-    def initialise(self, rng: np.random.Generator, scale: float, fine: Integers) -> None:
-        """Random start: rows ``fine`` of the first layer normal * ``scale``, other rows 0, heads / sqrt(hidden)."""
+    def initialise(self, rng: np.random.Generator, scale: float, rows: Integers) -> None:
+        """Random start: ``rows`` of the first layer normal * ``scale``, other rows 0, heads / sqrt(hidden)."""
         first, heads, _, _ = self.views(self.theta)
-        first[fine] = rng.standard_normal((len(fine), self.hidden)) * scale
+        first[rows] = rng.standard_normal((len(rows), self.hidden)) * scale
         heads[...] = rng.standard_normal(heads.shape) / math.sqrt(self.hidden)
 
     # -- playing ----------------------------------------------------------------------------------------
@@ -110,7 +110,9 @@ class Policy:
     def expand(self) -> Network:
         """The ``Network`` of the current parameters."""
         first, _, bias, _ = self.views(self.theta)
-        table = np.concatenate([tie @ first for tie in self.ties], axis=1)
+        table = np.empty((self.ties[0].shape[0], len(self.ties) * self.hidden), dtype=first.dtype)
+        for copy, tie in enumerate(self.ties):
+            table[:, copy * self.hidden : (copy + 1) * self.hidden] = tie @ first
         heads, head_bias = self._wide_heads(self.theta)
         wide_bias = np.zeros(table.shape[1], dtype=table.dtype)
         if self.biases:

@@ -9,51 +9,56 @@ weights between inputs, and the gradient of the shared weights is the adjoint, `
 * mirror: a second tie with the inputs turned upside down, for a policy that is symmetric by construction.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-#: (rows, columns) of one tile in pixels: square tiles, and bands that keep the row but blur the column.
-TILES = ((4, 4), (1, 8))
+#: Tile sizes (height, width) of the grids that a first layer is made of: single pixels, square tiles, and bands
+#: that keep one coordinate and blur the other. The first grid of each starts at random, the others at zero.
+GRIDS = {
+    "off": ((1, 1),),
+    "on": ((1, 1), (4, 4), (1, 8)),
+    "only": ((1, 8), (8, 1), (4, 4)),
+}
 
 
-def pixel_tie(shape, difference, tiles, dtype=np.float32):
+def pixel_tie(shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32) -> csr_matrix:
     """The tie of two planes of ``shape`` pixels; csr (2 * pixels, parameter rows).
 
     Args:
         shape: (height, width) of a plane.
         difference: True if plane 1 is the negative of plane 0; False if the planes are independent.
-        tiles: True to add the shared rows of ``TILES``.
+        tiles: which of ``GRIDS`` share rows.
     """
-    grid = _grids(shape, tiles)  # (pixels, terms)
-    count = grid.max() + 1
-    rows = np.concatenate((grid, grid if difference else grid + count))
+    y, x = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
+    columns, start = [], 0
+    for height, width in GRIDS[tiles]:
+        columns.append(start + y // height * _count(shape[1], width) + x // width)
+        start += _count(shape[0], height) * _count(shape[1], width)
+    plane = np.stack(columns, axis=1)  # (pixels, grids): the parameter row of each pixel in each grid
+    rows = np.concatenate((plane, plane if difference else plane + start))
     signs = np.ones(rows.shape, dtype=dtype)
     if difference:
-        signs[len(grid) :] = -1
+        signs[len(plane) :] = -1
     indptr = np.arange(0, rows.size + 1, rows.shape[1])
-    width = count if difference else 2 * count
-    return csr_matrix((signs.ravel(), rows.ravel(), indptr), shape=(len(rows), width))
+    return csr_matrix((signs.ravel(), rows.ravel(), indptr), shape=(len(rows), start * (1 if difference else 2)))
 
 
-def upside_down(shape):
+def random_rows(shape: tuple[int, int], difference: bool, tiles: str) -> NDArray[np.int64]:
+    """The parameter rows of ``pixel_tie`` that start at random: those of the first grid, in each plane."""
+    counts = [_count(shape[0], height) * _count(shape[1], width) for height, width in GRIDS[tiles]]
+    planes = np.arange(1 if difference else 2)
+    return (planes[:, None] * sum(counts) + np.arange(counts[0])).ravel()
+
+
+def upside_down(shape: tuple[int, int]) -> NDArray[np.int64]:
     """The permutation of two planes' inputs that turns both upside down: int64 (2 * pixels,)."""
     plane = np.arange(shape[0] * shape[1]).reshape(shape)[::-1].ravel()
     return np.concatenate((plane, plane + plane.size))
 
 
-def fine_rows(shape, difference, tiles):
-    """The parameter rows of ``pixel_tie`` that belong to single pixels, not to tiles: int64 (n,)."""
-    per_plane = _grids(shape, tiles).max() + 1
-    planes = 1 if difference else 2
-    return (np.arange(planes)[:, None] * per_plane + np.arange(shape[0] * shape[1])).ravel()
-
-
-def _grids(shape, tiles):
-    """The parameter row of each pixel in each grid, for one plane: int32 (pixels, terms)."""
-    y, x = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
-    columns, start = [y * shape[1] + x], shape[0] * shape[1]
-    for height, width in TILES if tiles else ():
-        across = -(-shape[1] // width)
-        columns.append(start + y // height * across + x // width)
-        start += -(-shape[0] // height) * across
-    return np.stack(columns, axis=1).astype(np.int32)
+def _count(length: int, tile: int) -> int:
+    """How many tiles cover ``length`` pixels."""
+    return -(-length // tile)

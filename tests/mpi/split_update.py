@@ -42,7 +42,7 @@ class InOrder:
 def main(world, argv):
     method, shares, out = argv
     config, _ = parse_train(["--method", method, "--minibatch-size", "100000", "--update-epochs", "3"])
-    policy = Policy([pixel_tie((80, 80), False, True, np.float64)], 8, 3, dtype=np.float64)
+    policy = Policy([pixel_tie((80, 80), False, "on", np.float64)], 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
     learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, Phases())

@@ -40,7 +40,7 @@ def test_numbers():
         (["--target-return", "nan"], "--target-return must be a finite number, not 'nan'"),
         (["--max-walltime", "0"], "--max-walltime must be a duration above zero"),
         (["--max-walltime", "soon"], "--max-walltime must be a duration"),
-        (["--tiles", "maybe"], "--tiles must be on or off"),
+        (["--tiles", "onn"], "--tiles must be one of on, off, only (did you mean on?)"),
         (["--hidden"], "argument --hidden: expected one argument"),
         (["extra"], "unknown argument extra"),
     ],
@@ -54,9 +54,9 @@ def test_bad_words(words, line):
 
 def test_preset_file(tmp_path):
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps({"hidden": 64, "learning-rate": 1e-3, "tiles": False}))
+    path.write_text(json.dumps({"hidden": 64, "learning-rate": 1e-3, "tiles": "only"}))
     config, _ = parse_train(["--preset", str(path), "--hidden", "32"])
-    assert (config.hidden, config.learning_rate, config.tiles) == (32, 1e-3, False)
+    assert (config.hidden, config.learning_rate, config.tiles) == (32, 1e-3, "only")
     assert config.folder == "runs/pong-mine-s0"
     path.write_text(json.dumps({"hiden": 64}))
     with pytest.raises(UsageError, match="unknown setting 'hiden' \\(did you mean hidden"):

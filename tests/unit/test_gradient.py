@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import fine_rows, pixel_tie, upside_down
+from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down
 
 SHAPE = (8, 16)
 RNG = np.random.default_rng(7)
@@ -96,7 +96,7 @@ def test_clip_norm():
     np.testing.assert_allclose(gradient, [0.6, 0.8])
 
 
-def make_policy(difference=False, tiles=True, mirror=False, **options):
+def make_policy(difference=False, tiles="on", mirror=False, **options):
     tie = pixel_tie(SHAPE, difference, tiles, dtype=np.float64)
     ties = [tie, tie[upside_down(SHAPE)]] if mirror else [tie]
     policy = Policy(ties, 5, 3, swap=[0, 2, 1] if mirror else None, dtype=np.float64, **options)
@@ -113,9 +113,10 @@ def observations(n=12, active=20):
 
 KINDS = [
     {},
-    {"tiles": False},
+    {"tiles": "off"},
+    {"tiles": "only"},
     {"difference": True},
-    {"difference": True, "tiles": False, "value": False, "biases": False, "pinned": True},
+    {"difference": True, "tiles": "off", "value": False, "biases": False, "pinned": True},
     {"mirror": True},
     {"mirror": True, "difference": True},
 ]
@@ -167,8 +168,8 @@ def test_touched_rows_give_the_whole_gradient(kind):
     assert part.size < policy.theta.size
 
 
-def test_fine_rows_are_the_pixels():
-    tie = pixel_tie(SHAPE, False, True)
-    fine = fine_rows(SHAPE, False, True)
+def test_random_rows_are_the_pixels():
+    tie = pixel_tie(SHAPE, False, "on")
+    fine = random_rows(SHAPE, False, "on")
     assert len(fine) == 2 * SHAPE[0] * SHAPE[1]
     np.testing.assert_array_equal(tie.tocsc()[:, fine].sum(axis=0), 1)

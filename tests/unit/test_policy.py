@@ -12,7 +12,7 @@ SHAPE = (80, 80)
 
 def test_plain_policy_equals_dense_arithmetic():
     rng = np.random.default_rng(0)
-    policy = Policy([pixel_tie(SHAPE, False, False, np.float64)], 16, 3, dtype=np.float64)
+    policy = Policy([pixel_tie(SHAPE, False, "off", np.float64)], 16, 3, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, bias, head_bias = policy.views(policy.theta)
     active = np.sort(rng.choice(12_800, 65, replace=False))
@@ -26,7 +26,7 @@ def test_plain_policy_equals_dense_arithmetic():
 def test_difference_tie_is_plus_minus_one():
     rng = np.random.default_rng(1)
     policy = Policy(
-        [pixel_tie(SHAPE, True, False, np.float64)], 8, 2, value=False, biases=False, pinned=True, dtype=np.float64
+        [pixel_tie(SHAPE, True, "off", np.float64)], 8, 2, value=False, biases=False, pinned=True, dtype=np.float64
     )
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, _, _ = policy.views(policy.theta)
@@ -38,7 +38,7 @@ def test_difference_tie_is_plus_minus_one():
 
 
 def test_tiles_share_weights_between_neighbours():
-    tie = pixel_tie(SHAPE, False, True).toarray()
+    tie = pixel_tie(SHAPE, False, "on").toarray()
     shared = tie @ tie.T
     here = 40 * 80 + 40
     assert shared[here, here + 1] == 2  # the same 4 x 4 tile and the same band of eight columns
@@ -49,7 +49,7 @@ def test_tiles_share_weights_between_neighbours():
 
 def test_symmetric_policy_in_the_mirror():
     rng = np.random.default_rng(2)
-    tie = pixel_tie(SHAPE, False, True, np.float64)
+    tie = pixel_tie(SHAPE, False, "on", np.float64)
     flip = upside_down(SHAPE)
     policy = Policy([tie, tie[flip]], 8, 3, swap=[0, 2, 1], dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
@@ -70,7 +70,7 @@ def test_upside_down_turns_each_plane():
 def test_playing_and_learning_compute_the_same(symmetric, difference):
     """Rows of the expanded table summed, against the batch projected on the parameters."""
     rng = np.random.default_rng(3)
-    tie = pixel_tie(SHAPE, difference, True)
+    tie = pixel_tie(SHAPE, difference, "on")
     ties, swap = ([tie, tie[upside_down(SHAPE)]], [0, 2, 1]) if symmetric else ([tie], None)
     policy = Policy(ties, 32, 3, swap)
     policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05

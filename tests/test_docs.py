@@ -1,0 +1,71 @@
+"""The docs are true: links resolve, and the commands of the README and the tour run."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import ROOT, command, run
+
+from pg_mpi.config import parse_train, train_parser
+from pg_mpi.evaluate import parser as evaluate_parser
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_resolve(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def commands(page):
+    """The lines of a page's shell blocks, without comments."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_every_flag_in_the_docs_exists():
+    known = {flag for parser in (train_parser(), evaluate_parser()) for a in parser._actions for flag in a.option_strings}
+    known |= {"--map-by"}  # mpirun's
+    for page in PAGES:
+        if page.parent.name == "decisions":
+            continue  # may speak of other programs' flags
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")):
+            assert flag in known, f"{page.name}: {flag}"
+
+
+def test_readme_commands(tmp_path):
+    """Each line of the README's shell blocks is run, with a short budget where it would train for long."""
+    lines = commands("README.md")
+    assert lines == [
+        "make train",
+        "make test",
+        'pip install ".[mpi]"',
+        "mpirun -n 2 python -m pg_mpi.train --max-walltime 00:10:00",
+        "python -m pg_mpi.evaluate runs/pong-default-s0 --games 100",
+    ], "the README's commands changed: run the new ones here"
+    words = shlex.split(lines[3])[5:]
+    assert parse_train(words)[0].max_walltime == 600
+    trained = run(command(2, "pg_mpi.train", *words, "--max-walltime", "00:00:05"), tmp_path)  # the last counts
+    assert trained.returncode == 75, trained.stderr
+    evaluate = [sys.executable, *shlex.split(lines[4])[1:-1], "3"]
+    judged = run(evaluate, tmp_path)
+    assert judged.returncode == 0 and "3 full games" in judged.stdout, judged.stderr
+
+
+def test_tour_commands(tmp_path):
+    train, evaluate = (shlex.split(line) for line in commands("docs/tour.md"))
+    assert train[:5] == ["mpirun", "-n", "2", "python", "-m"]
+    trained = run(command(2, *train[5:]), tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    judged = run([sys.executable, *evaluate[1:]], tmp_path)
+    assert judged.returncode == 0 and "2 full games" in judged.stdout, judged.stderr
+
+
+def test_the_tour_names_every_room():
+    tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    for path in sorted(Path(ROOT / "pg_mpi" / "agent").glob("[a-z]*.py")):
+        assert f"pg_mpi/agent/{path.name}" in tour
