@@ -41,7 +41,7 @@ class TrainConfig:
 
     features: str = _setting("pair", choice("pair", "difference"), "what the policy sees of two frames")
     tiles: str = _setting(
-        "on", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
+        "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
     )
     symmetry: str = _setting(
         "auto",
@@ -51,18 +51,18 @@ class TrainConfig:
     actions: str = _setting(
         "distinct", choice("distinct", "pair", "minimal"), "all that differ; the first two that move; all"
     )
-    hidden: int = _setting(128, integer(), "hidden units")
+    hidden: int = _setting(64, integer(), "hidden units")
     init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
     learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
-        0, integer(0), "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant"
+        2_500_000, integer(0), "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant"
     )
     gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
-    update_epochs: int = _setting(6, integer(), "passes over each update's samples")
+    update_epochs: int = _setting(10, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
@@ -118,6 +118,7 @@ PRESETS = {
         "hidden": 200,
         "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
+        "anneal_timesteps": 0,
     },
 }
 

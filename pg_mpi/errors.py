@@ -5,5 +5,5 @@ class UsageError(Exception):
     """The command, the settings or the run folder are wrong: one line, exit code 2, nothing written."""
 
 
-class CheckpointError(Exception):
+class CheckpointError(UsageError):
     """A file is not a usable checkpoint: unreadable, truncated, damaged or foreign."""

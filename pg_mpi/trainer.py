@@ -136,6 +136,8 @@ class Trainer:
         """Lock the folder and find what to go on from: ((arrays, facts) or None, path or None)."""
         config, folder = self._config, self._folder
         build.game_actions.mirror_pairs(config.symmetry, config.env_id)  # refuse before a folder is made
+        if config.track:
+            TensorBoard.check()
         source = None if config.resume in ("auto", "never") else config.resume
         if source and not checkpoint.candidates(source):
             raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")

@@ -28,7 +28,9 @@ def commands(page):
 
 
 def test_every_flag_in_the_docs_exists():
-    known = {flag for parser in (train_parser(), evaluate_parser()) for a in parser._actions for flag in a.option_strings}
+    known = {
+        flag for parser in (train_parser(), evaluate_parser()) for a in parser._actions for flag in a.option_strings
+    }
     known |= {"--map-by"}  # mpirun's
     for page in PAGES:
         if page.parent.name == "decisions":

@@ -5,6 +5,7 @@ communicator is a world of one, so the same code runs where no MPI is installed.
 """
 
 import os
+import signal
 import sys
 import time
 import traceback
@@ -185,8 +186,10 @@ def run(main, argv, optional_mpi=False):
 
 
 def _die(world, error):
-    """Print this rank's traceback and end the whole job."""
+    """Print this rank's traceback and end the whole job; rank 0 speaks for an error that all ranks share."""
     rank, size = (world.rank, world.size) if world else (0, 1)
+    if rank and getattr(error, "agreed", False):
+        time.sleep(2)  # rank 0 is about to end this
     text = "".join(traceback.format_exception(error))
     sys.stdout.flush()
     print(f"{text}pg_mpi: rank {rank} of {size} failed: the whole job ends", file=sys.stderr, flush=True)
@@ -197,6 +200,7 @@ def _die(world, error):
 
 def _leave(code):
     """Flush, finalize MPI while every rank is here, and exit with ``code``."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late one must not kill what is already leaving
     sys.stdout.flush()
     sys.stderr.flush()
     mpi = sys.modules.get("mpi4py.MPI")

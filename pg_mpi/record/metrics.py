@@ -1,9 +1,12 @@
 """``metrics.jsonl``: one object per update; the progress lines made from it; TensorBoard on request."""
 
+import importlib.util
 import json
 import os
 import sys
 import time
+
+from pg_mpi.errors import UsageError
 
 
 class MetricsLog:
@@ -118,6 +121,12 @@ class TensorBoard:
         "losses/approx_kl": "approx_kl",
         "losses/clipfrac": "clip_fraction",
     }
+
+    @staticmethod
+    def check():
+        """Raise ``UsageError`` where the extra is not installed."""
+        if importlib.util.find_spec("tensorboardX") is None:
+            raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
 
     def __init__(self, folder, env_steps):
         """Open ``folder``; events after ``env_steps`` belong to updates that a kill took back."""
