@@ -14,7 +14,7 @@ help:  ## say what can be made
 
 # exec: signals sent to make reach the launcher itself, with no shell in between.
 train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its last checkpoint
-	@exec $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make train' -- \
+	@exec $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
 
 test: $(STAMP)  ## run the tests

@@ -66,6 +66,8 @@ def main():
     parser.add_argument("--name", required=True, help="name of the CSV and the picture")
     args = parser.parse_args()
     runs = [read(run) for run in args.runs]
+    for folder in ("results", "img"):
+        (HERE / folder).mkdir(exist_ok=True)
     write_csv(HERE / "results" / f"{args.name}.csv", runs)
     draw(HERE / "img" / f"{args.name}.png", runs)
     print(f"docs/results/{args.name}.csv and docs/img/{args.name}.png written")

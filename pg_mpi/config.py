@@ -8,7 +8,7 @@ import os
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import choice, duration, integer, nearest, real, text
+from pg_mpi.parse import checked, choice, duration, integer, nearest, real, text
 
 
 def _setting(default, parse, help, identity=True):
@@ -49,7 +49,7 @@ class TrainConfig:
         "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
     )
     actions: str = _setting(
-        "distinct", choice("distinct", "pair", "minimal"), "all that differ; the first two that move; all"
+        "distinct", choice("distinct", "pair", "minimal"), "all that differ; two of them, no NOOP; the ALE's own set"
     )
     hidden: int = _setting(64, integer(), "hidden units")
     init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
@@ -129,14 +129,6 @@ def _flag(name):
     return "--" + name.replace("_", "-")
 
 
-def _checked(name, value, source):
-    """``value`` through the parser of setting ``name``; ``source`` names it in the error."""
-    try:
-        return _FIELDS[name].metadata["parse"](value)
-    except ValueError as wanted:
-        raise UsageError(f"{source} must be {wanted}, not {value!r}") from None
-
-
 def _preset(name):
     """The settings of a preset, or of a JSON file: its own names, or a run's config.json."""
     if name in PRESETS:
@@ -157,8 +149,9 @@ def _preset(name):
         key = key.replace("-", "_")
         if key not in _FIELDS:
             raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, _FIELDS)}")
-        if value is not None and _FIELDS[key].metadata["identity"]:
-            values[key] = _checked(key, value, f"{key} in {name}")
+        # of a run's config.json only what it learned with: its budgets and its folder are its own
+        if value is not None and (settings is content or _FIELDS[key].metadata["identity"]):
+            values[key] = checked(_FIELDS[key].metadata["parse"], value, f"{key} in {name}")
     return values
 
 
@@ -203,6 +196,6 @@ def parse_train(argv):
     Order: the defaults, then the preset, then the flags. Raises ``UsageError``.
     """
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
-    flags = {name: _checked(name, value, _flag(name)) for name, value in given.items()}
+    flags = {name: checked(_FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
     config = TrainConfig(**{**_preset(flags.get("preset", "default")), **flags})
     return config, set(flags)

@@ -2,7 +2,12 @@
 
 
 class UsageError(Exception):
-    """The command, the settings or the run folder are wrong: one line, exit code 2, nothing written."""
+    """The command, the settings or the run folder are wrong: one line, exit code 2, nothing written.
+
+    ``agreed`` is True once it is sure that every rank raises it together, so that all may leave in order.
+    """
+
+    agreed = False
 
 
 class CheckpointError(UsageError):

@@ -18,9 +18,10 @@ from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.game.atari import NOOP, AtariGame
 from pg_mpi.game.features import FrameEncoder
-from pg_mpi.parse import integer, real
+from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint, video
 from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
+from pg_mpi.start import warn
 
 MOST_NOOPS = 30  # at the start of games without sticky actions, or every game would be the same one
 PROGRESS_EVERY = 10.0  # seconds
@@ -50,13 +51,13 @@ def main(world, argv):
     args, config, knowledge, theta, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
     policy = build.make_policy(config, knowledge)
-    policy.theta[...] = theta
-    judge = Judge(policy.expand(), config, knowledge, args)
+    snapshot.fill(policy.theta, theta)
+    evaluator = Evaluator(policy.expand(), config, knowledge, args)
     mine = range(world.rank, args.games, world.size)
     results, spoken = [], time.monotonic()
     for index in mine:
         film = video.Video(args.video, fps=60 / config.frame_skip) if args.video and index == 0 else None
-        results.append((index, *judge.play(index, film)))
+        results.append((index, *evaluator.play(index, film)))
         if world.rank == 0 and time.monotonic() - spoken > PROGRESS_EVERY:
             spoken = time.monotonic()
             print(f"{len(results)} of {len(mine)} games of rank 0 played", file=sys.stderr, flush=True)
@@ -67,7 +68,7 @@ def main(world, argv):
     return 0
 
 
-class Judge:
+class Evaluator:
     """Plays whole games with one network."""
 
     def __init__(self, network, config, knowledge, args):
@@ -87,7 +88,7 @@ class Judge:
         encoder = FrameEncoder(config.features, self._knowledge.backgrounds)
         observation = encoder.start(game.screen)
         while not game.over():
-            (outputs,) = self._network.think([observation])
+            (outputs,) = self._network.forward([observation])
             logits = outputs[:-1]
             action = int(np.argmax(logits)) if args.greedy else sample(logits, rng.random())[0]
             score += game.act(self._knowledge.codes[action])
@@ -111,19 +112,17 @@ def interval(scores):
 
 
 def _prepare(argv, ranks):
+    comm.check_launch(ranks)
     args = parser().parse(argv)
     for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
-        value = getattr(args, name)
-        try:
-            setattr(args, name, None if value is None else parse(value))
-        except ValueError as wanted:
-            raise UsageError(f"--{name} must be {wanted}, not {value!r}") from None
+        if getattr(args, name) is not None:
+            setattr(args, name, checked(parse, getattr(args, name), f"--{name}"))
     if ranks > args.games:
         raise UsageError(f"{ranks} ranks for {args.games} games: start at most {args.games} ranks, or raise --games")
     if args.video:
         video.check(args.video)
     try:
-        found = checkpoint.load_newest(args.run, lambda line: print(f"pg_mpi: warning: {line}", file=sys.stderr))
+        found = checkpoint.load_newest(args.run, warn)
         if not found:
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
@@ -142,7 +141,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
     print(
         f"{config.env_id} from {path}\n"
         f"protocol: {len(scores)} full games, sticky actions {args.sticky:g}, {draws} actions, frame skip "
-        f"{config.frame_skip}{starts}, seed {args.seed}, {ranks} ranks\n"
+        f"{config.frame_skip}, at most {config.max_frames:,} frames a game{starts}, seed {args.seed}, {ranks} ranks\n"
         f"mean {np.mean(scores):+.2f}   95 % interval [{low:+.2f}, {high:+.2f}] (bootstrap)   "
         f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
         f"{np.mean(lengths):,.0f} steps a game",
@@ -164,6 +163,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
             "ranks": ranks,
             "length_mean": float(np.mean(lengths)),
             "scores": scores,
+            "lengths": lengths,
         }
         print(json.dumps(result), flush=True)
 

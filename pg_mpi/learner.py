@@ -16,10 +16,12 @@ class Learner:
     """One update after another, on all ranks together.
 
     Attributes:
-        exchanges, bytes_exchanged, flops, skipped: running counts.
+        exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that
+            was not finite.
+        flops: floating-point operations of this rank since it started.
     """
 
-    _COUNTERS = ("exchanges", "bytes_exchanged", "flops", "skipped")
+    _COUNTERS = ("exchanges", "bytes_exchanged", "skipped")
 
     def __init__(self, policy, optimizer, config, world, phases):
         self.policy, self.optimizer, self.config = policy, optimizer, config
@@ -55,6 +57,7 @@ class Learner:
             self.policy.put(self.policy.theta, rows, session.theta)
             for slot, changed in zip(self.optimizer.state, state):
                 self.policy.put(slot, rows, changed)
+        self.skipped += session.skipped
         return self._metrics(sums, session)
 
     def counters(self):
@@ -92,9 +95,12 @@ class Learner:
         n = len(batch.actions)
         total = int(self._world.sum_(np.array([n]))[0])
         minibatches = max(1, round(total / self.config.minibatch_size))
+        # each rank cuts its own samples; staggered, so that the ranks' remainders fall into different minibatches
+        cuts = (np.arange(minibatches + 1) * n + self._world.rank * minibatches // self._world.size) // minibatches
         sums = dict.fromkeys(("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), 0.0)
         for _ in range(self.config.update_epochs):
-            for chosen in np.array_split(shuffle.permutation(n), minibatches):
+            order = shuffle.permutation(n)
+            for chosen in (order[a:b] for a, b in zip(cuts, cuts[1:])):
                 with self._phases("gradient"):
                     self._clipped_gradient(batch, chosen, session, sums)
                 self._step(session, weight=len(chosen), limit=self.config.max_grad_norm)
@@ -133,12 +139,14 @@ class Learner:
             self._world.sum_(session.buffer)
         self.exchanges += 1
         self.bytes_exchanged += session.buffer.nbytes
+        if session.buffer[-1] == 0:
+            return  # fewer samples than minibatches: this one is empty on every rank
         with self._phases("optimizer"):
             gradient = session.buffer[:-1]
             gradient /= session.buffer[-1]
             norm = grad.clip_norm(gradient, limit)
             if not np.isfinite(norm):  # the sum is the same on all ranks, so all skip it together
-                self.skipped += 1
+                session.skipped = True
                 return
             session.norms.append(norm)
             self.optimizer.step(session.theta, gradient, session.state, session.learning_rate)
@@ -167,7 +175,7 @@ class _Session:
     def __init__(self, theta, state, learning_rate, ent_coef):
         self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
         self.buffer = np.zeros(theta.size + 1, dtype=theta.dtype)
-        self.norms = []
+        self.norms, self.skipped = [], False
 
 
 class Batch:
@@ -175,24 +183,25 @@ class Batch:
 
     Attributes:
         xs: the observations on the policy's parameter rows, one csr (n, rows) per tie.
-        actions, log_probs, advantages, targets: (n,).
+        actions: int64 (n,).
+        log_probs, advantages, targets: (n,) of the policy's dtype.
         envs: how many envs played.
     """
 
     def __init__(self, trajectories, config, policy):
         dtype = policy.theta.dtype
-        lived = trajectories or [Trajectory(steps=1)]  # a rank without samples has empty arrays
-        observed = np.concatenate([t.observed for t in lived])
-        starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in lived])))
+        envs, trajectories = len(trajectories), trajectories or [Trajectory(steps=1)]  # no sample: empty arrays
+        observed = np.concatenate([t.observed for t in trajectories])
+        starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in trajectories])))
         ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])
         self.xs = policy.project(csr_matrix((ones, observed, starts), shape=shape))
-        self.actions = np.concatenate([t.actions for t in lived])
-        self.log_probs = np.concatenate([t.log_probs for t in lived]).astype(dtype)
-        advantages = [_advantages(t, config) for t in lived]
+        self.actions = np.concatenate([t.actions for t in trajectories])
+        self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
+        advantages = [_advantages(t, config) for t in trajectories]
         self.advantages = np.concatenate(advantages).astype(dtype)
-        values = np.concatenate([t.values for t in lived])
+        values = np.concatenate([t.values for t in trajectories])
         self.targets = (np.concatenate(advantages) + values).astype(dtype)
-        self.envs = len(trajectories)
+        self.envs = envs
 
 
 def _advantages(trajectory, config):

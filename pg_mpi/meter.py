@@ -16,13 +16,13 @@ class Meter:
     def __init__(self, world, phases, seconds_before, env_steps):
         self._world, self._phases, self._before = world, phases, seconds_before
         self._env_steps, self._wall, self._cpu = env_steps, self._now(), time.process_time()
-        self._flops = None
+        self._flops = 0
 
     def _now(self):
         """Training seconds of this run folder: earlier starts, and this one from its very beginning."""
         return self._before + time.monotonic() - STARTED
 
-    def read(self, update, env_steps, flops):
+    def read(self, env_steps, flops):
         """The timing metrics of the update that ends now, on every rank. Collective.
 
         ``flops`` is this rank's running count. The phases are cleared for the next update.
@@ -30,7 +30,7 @@ class Meter:
         wall, cpu = self._now(), time.process_time()
         seconds = max(wall - self._wall, 1e-9)
         phase = np.array(list(self._phases.seconds.values()))
-        done = flops - (flops if self._flops is None else self._flops)
+        done = flops - self._flops
         sums = self._world.sum_(np.array([(cpu - self._cpu) / seconds, done / seconds, *phase]))
         peaks = self._world.max_(np.array([resident_mb(), *phase]))
         metrics = {

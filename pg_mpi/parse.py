@@ -4,6 +4,8 @@ import difflib
 import math
 import re
 
+from pg_mpi.errors import UsageError
+
 
 def nearest(word, known):
     """`` (did you mean X?)`` for the closest of ``known``, or nothing."""
@@ -62,6 +64,14 @@ def duration(text):
     if not math.isfinite(total) or total <= 0:
         raise ValueError(wanted)
     return total
+
+
+def checked(parse, value, source):
+    """``value`` through a parser; ``source`` names it in the ``UsageError``."""
+    try:
+        return parse(value)
+    except ValueError as wanted:
+        raise UsageError(f"{source} must be {wanted}, not {value!r}") from None
 
 
 def choice(*names):

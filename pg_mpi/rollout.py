@@ -86,7 +86,7 @@ class Player:
     def _think(self, envs, network):
         """Logits and value of each env's observation: a list of lists of floats."""
         start = perf_counter()
-        outputs = network.think([env.observation for env in envs])
+        outputs = network.forward([env.observation for env in envs])
         self._phases.seconds["inference"] += perf_counter() - start
         return outputs
 

@@ -9,11 +9,18 @@ from pg_mpi.errors import CheckpointError, UsageError
 FORMAT = 1
 
 
-def collect(world, config, knowledge, policy, learner, tally, envs):
+def collect(world, config, knowledge, learner, tally, envs):
     """The arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
 
     Envs are saved in the order of their index, with all that belongs to them, so that any number of ranks
-    that divides their number can take them up again.
+    that divides their number can take them up again. The arrays (P parameters, E envs, B backgrounds):
+
+        theta          float32 (P,)          the policy's parameters
+        optimizer      float32 (slots, P)    Adam: m and v; RMSProp: its cache
+        backgrounds    uint8 (B, 80, 80)
+        emulators      uint8 (bytes,)        every env's emulator state, one after another
+        emulator_sizes int64 (E,)
+        masks          uint8 (E, 2, 800)     every env's last two active masks, packed
     """
     parts = world.gather([env.state() for env in envs])
     if parts is None:
@@ -21,7 +28,7 @@ def collect(world, config, knowledge, policy, learner, tally, envs):
     states = [state for part in parts for state in part]
     emulators = [arrays["emulator"] for arrays, _ in states]
     arrays = {
-        "theta": policy.theta,
+        "theta": learner.policy.theta,
         "optimizer": learner.optimizer.state,
         "backgrounds": knowledge.backgrounds,
         "emulators": np.concatenate(emulators),
@@ -48,9 +55,11 @@ def knowledge_of(arrays, facts):
 def config_of(path, facts):
     """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
     try:
-        return TrainConfig(**facts["identity"])
+        if facts["format"] == FORMAT:
+            return TrainConfig(**facts["identity"])
     except (KeyError, TypeError):
-        raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi") from None
+        pass
+    raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi")
 
 
 def check_fits(path, facts, config, ranks):
@@ -58,16 +67,10 @@ def check_fits(path, facts, config, ranks):
 
     Raises ``UsageError`` if the checkpoint is of a run with other settings, or its envs do not divide.
     """
-    try:
-        saved, envs = facts["identity"], len(facts["envs"])
-        if facts["format"] != FORMAT:
-            raise KeyError
-    except (KeyError, TypeError):
-        raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi") from None
-    ours = _identity(config)
-    names = sorted(name for name in {*saved, *ours} if saved.get(name) != ours.get(name))
+    saved, ours, envs = _identity(config_of(path, facts)), _identity(config), len(facts["envs"])
+    names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
-        listed = ", ".join(f"{name} {saved.get(name)} there, {ours.get(name)} here" for name in names)
+        listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
         raise UsageError(
             f"{path} belongs to a run with other settings ({listed}): give the same settings to go on, "
             "or another --run-dir"
@@ -79,16 +82,23 @@ def check_fits(path, facts, config, ranks):
 
 def apply(arrays, facts, policy, learner, tally, envs):
     """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
-    if arrays["theta"].shape != policy.theta.shape or arrays["optimizer"].shape != learner.optimizer.state.shape:
-        raise CheckpointError("the checkpoint's weights do not have this policy's shape")
-    policy.theta[...] = arrays["theta"]
-    learner.optimizer.state[...] = arrays["optimizer"]
+    fill(policy.theta, arrays["theta"])
+    fill(learner.optimizer.state, arrays["optimizer"])
     learner.restore(facts["learner"])
     tally.restore(facts["tally"])
     cuts = np.cumsum(arrays["emulator_sizes"])
     emulators = np.split(arrays["emulators"], cuts[:-1])
     for env in envs:
         env.restore({"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}, facts["envs"][env.index])
+
+
+def fill(array, saved):
+    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if the shapes differ."""
+    if array.shape != saved.shape:
+        error = CheckpointError(f"the checkpoint has arrays of another shape: {saved.shape}, not {array.shape}")
+        error.agreed = True
+        raise error
+    array[...] = saved
 
 
 def _identity(config):

@@ -19,15 +19,15 @@ FINISHED, STOPPED = 0, 75
 
 def main(world, argv, stop):
     """Train as the command line says; the process's exit code. Collective: every rank must call this."""
-    config = world.on_root(_settings, argv, world.size)
+    config, given = world.on_root(_settings, argv, world.size)
     from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
-    trainer = Trainer(world, config)
-    return loop(world, config, trainer, stop)
+    return loop(world, Trainer(world, config, given), stop)
 
 
-def loop(world, config, trainer, stop):
+def loop(world, trainer, stop):
     """Update until a budget, a target or a signal ends it. Collective: every rank must call this."""
+    config = trainer.config
     while True:
         reason, code = verdict(world, config, trainer.tally, stop)
         if reason:
@@ -61,10 +61,9 @@ def verdict(world, config, tally, stop):
 
 
 def _settings(argv, ranks):
-    config, _ = parse_train(argv)
+    config, given = parse_train(argv)
     comm.check_launch(ranks, config.expect_ranks)
-    config.check(ranks)
-    return config
+    return config, given
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from pg_mpi.cluster import launch
 from pg_mpi.cluster.launch import mpirun_command
 from pg_mpi.record import checkpoint
 
@@ -34,10 +34,16 @@ def run(line, cwd, limit=LIMIT, **environment):
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         output, errors = process.communicate()
         raise AssertionError(f"hung for {limit} s: {line}\n{output}\n{errors}") from None
     return subprocess.CompletedProcess(line, process.returncode, output, errors)
+
+
+def end(process):
+    """Kill a job whole: Open MPI's ranks have process groups of their own, but share mpirun's session."""
+    process.kill()
+    launch._kill_session(process.pid)
 
 
 def start(line, cwd, **environment):

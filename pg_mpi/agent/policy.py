@@ -31,11 +31,11 @@ class Network:
     def __init__(self, table: Floats, bias: Floats, heads: Floats, head_bias: Floats) -> None:
         self.table, self.bias, self.heads, self.head_bias = table, bias, heads, head_bias
 
-    def think(self, observations: Sequence[Integers]) -> list[list[float]]:
+    def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
         """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats."""
         z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
         for row, active in zip(z, observations):
-            np.add.reduce(self.table.take(active, axis=0), axis=0, out=row)
+            np.add.reduce(self.table.take(active, 0), 0, out=row)
         z += self.bias
         np.maximum(z, 0, out=z)
         outputs: list[list[float]] = (z @ self.heads + self.head_bias).tolist()
@@ -44,7 +44,7 @@ class Network:
     def flops(self, steps: int, active: int) -> int:
         """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
         width, outputs = self.heads.shape
-        return 2 * active * width + 2 * steps * width * (outputs + 1)
+        return int(2 * active * width + 2 * steps * width * (outputs + 1))
 
 
 class Policy:

@@ -1,6 +1,6 @@
 """The ranks of a job and the verbs between them. The only module that imports mpi4py.
 
-Every method of ``World`` except ``abort`` is collective: every rank must call it. ``World()`` without a
+Every method of ``World`` is collective (every rank must call it) but ``library`` and ``abort``. ``World()`` without a
 communicator is a world of one, so the same code runs where no MPI is installed.
 """
 
@@ -55,7 +55,7 @@ class World:
         self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
         return list(map(bool, votes))
 
-    def copy_from_root_(self, array):
+    def broadcast_(self, array):
         """Broadcast: replace ``array`` by rank 0's, in place."""
         if self.size > 1:
             self._comm.Bcast(array, root=0)

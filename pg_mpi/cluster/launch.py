@@ -110,8 +110,12 @@ def find_mpirun() -> str:
 
 
 def usable_threads() -> int:
-    """Hardware threads that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Hardware threads that this process may run on, or fewer where a container's quota gives less time."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max": no quota
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+        threads = max(1, min(threads, quota // period))
+    return threads
 
 
 def usable_cores() -> int:
@@ -223,7 +227,7 @@ def run(command: list[str]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pg_mpi.cluster.launch", allow_abbrev=False)
-    parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable core)")
+    parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable hardware thread)")
     parser.add_argument("--again", metavar="COMMAND", help="count exit code 75 as success and name COMMAND")
     parser.add_argument("--system-mpi", action="store_true", help="does the machine's own MPI work here?")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")

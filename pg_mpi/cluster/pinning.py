@@ -19,7 +19,8 @@ def pin_threads():
     The variables were set when ``pg_mpi`` was imported; a library that was loaded before that, or that reads
     another variable, is limited here.
     """
-    wanted = max(int(value) for name in THREAD_VARIABLES if (value := os.environ.get(name, "")).isdigit())
+    asked = (os.environ.get(name, "").split(",")[0].strip() for name in THREAD_VARIABLES)  # OpenMP allows lists
+    wanted = max((int(value) for value in asked if value.isdigit()), default=1)
     if blas_threads() > wanted:
         threadpoolctl.threadpool_limits(wanted)
     return blas_threads()

@@ -14,7 +14,6 @@ import numpy as np
 HEIGHT = WIDTH = 80
 PIXELS = HEIGHT * WIDTH
 INPUTS = 2 * PIXELS
-FEATURES = ("pair", "difference")
 
 
 def crop(screen):
@@ -31,48 +30,57 @@ class FrameEncoder:
     """
 
     def __init__(self, kind, backgrounds):
-        self._pair = kind == "pair"
-        self._backgrounds = [np.ascontiguousarray(plane) for plane in backgrounds]
-        self._now = np.zeros((HEIGHT, WIDTH), dtype=bool)
-        self._before = np.zeros((HEIGHT, WIDTH), dtype=bool)
-        self._scratch = np.empty((HEIGHT, WIDTH), dtype=bool)
-        self._pixels = np.empty(0, dtype=np.int64)  # active now, for the next pair's plane 1
+        self._observe = self._pair if kind == "pair" else self._difference
+        self._usual = backgrounds[0].astype(np.uint16)
+        self._others = [plane.ravel() for plane in backgrounds[1:]]
+        self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
+        self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
+        self._marked = np.zeros(PIXELS, dtype=bool)
+        self._before = self._now = np.empty(0, dtype=np.int64)
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""
-        self._look(screen)
-        self._before[...] = self._now
-        return self._observation(fresh=True)
+        self._now = self._before = self._look(screen)
+        return self._observe()
 
     def step(self, screen):
-        """The observation after one more step, int64 (n,), sorted within each plane."""
-        self._before, self._now = self._now, self._before
-        self._look(screen)
-        return self._observation(fresh=False)
+        """The observation after one more step, int64 (n,), plane 0 first."""
+        self._before, self._now = self._now, self._look(screen)
+        return self._observe()
 
     def _look(self, screen):
-        view, first = crop(screen), self._backgrounds[0]
-        np.not_equal(view, first, out=self._now)
-        for background in self._backgrounds[1:]:
-            np.not_equal(view, background, out=self._scratch)
-            self._now &= self._scratch
+        """The active pixels of a screen, sorted: int64 (n,).
 
-    def _observation(self, fresh):
-        if not self._pair:
-            changed = np.flatnonzero(self._now != self._before)
-            return changed + PIXELS * self._before.ravel()[changed]
-        pixels = np.flatnonzero(self._now)
-        before = pixels if fresh else self._pixels
-        self._pixels = pixels
-        return np.concatenate((pixels, before + PIXELS))
+        Two columns are read as one 16-bit number, whose low byte is the even column: that is several times
+        faster than a comparison with a stride. Rare backgrounds are looked up at the few pixels left over.
+        """
+        np.bitwise_and(screen.view("<u2")[35:195:2], 0xFF, out=self._colours)
+        np.not_equal(self._colours, self._usual, out=self._active)
+        pixels = np.flatnonzero(self._active)
+        for background in self._others:
+            pixels = pixels[self._colours.ravel()[pixels] != background[pixels]]
+        return pixels
+
+    def _pair(self):
+        return np.concatenate((self._now, self._before + PIXELS))
+
+    def _difference(self):
+        return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))
+
+    def _without(self, pixels, others):
+        """The pixels that are not among the others."""
+        self._marked[others] = True
+        kept = pixels[~self._marked[pixels]]
+        self._marked[others] = False
+        return kept
 
     def state(self):
         """The two last active masks: uint8 (2, 800), packed bits."""
-        return np.packbits(np.stack((self._before, self._now)).reshape(2, PIXELS), axis=1)
+        masks = np.zeros((2, PIXELS), dtype=bool)
+        masks[0, self._before] = masks[1, self._now] = True
+        return np.packbits(masks, axis=1)
 
     def restore(self, state):
         """Continue after ``state``; returns the observation that was current then."""
-        masks = np.unpackbits(state, axis=1).astype(bool).reshape(2, HEIGHT, WIDTH)
-        self._before[...], self._now[...] = masks
-        self._pixels = np.flatnonzero(self._before)
-        return self._observation(fresh=False)
+        self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
+        return self._observe()

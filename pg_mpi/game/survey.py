@@ -4,8 +4,6 @@ Nothing about any game is written down. The survey plays a few thousand random s
 so a game's survey is the same in every run.
 """
 
-import dataclasses
-
 import numpy as np
 
 from pg_mpi.game.atari import AtariGame
@@ -17,24 +15,6 @@ COLOUR_EVERY = 4  # steps between the screens that are counted position by posit
 PROBES = 60  # states from which every action is tried
 LOOK_AHEAD = 4  # steps an action is held in a probe
 SAME_SHARE = 0.05  # two actions are one if fewer than this share of the probes tell them apart
-
-
-@dataclasses.dataclass(frozen=True)
-class Survey:
-    """The findings.
-
-    Attributes:
-        backgrounds: uint8 (B, 80, 80).
-        actions: ALE action codes, one for each distinct action.
-    """
-
-    backgrounds: np.ndarray
-    actions: tuple
-
-
-def survey(env_id, frame_skip=4):
-    """Play ``env_id`` at random and return its ``Survey`` (about a second on one core)."""
-    return Survey(find_backgrounds(env_id, frame_skip), tuple(find_actions(env_id, frame_skip)))
 
 
 def find_backgrounds(env_id, frame_skip=4):

@@ -17,7 +17,6 @@ from pg_mpi.errors import CheckpointError
 
 NAME = re.compile(r"step-(\d{12})\.npz")
 LARGEST = 4 << 30  # bytes; a file that claims more is not one of ours
-_SPOILT = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, SyntaxError)
 
 
 def path_of(folder, env_steps):
@@ -57,7 +56,8 @@ def save(path, arrays, facts, keep=3):
     os.replace(temporary, path)
     _sync_folder(folder)
     for old in listing(folder)[keep:]:
-        os.remove(old)
+        if old != path:
+            os.remove(old)
 
 
 def load(path):
@@ -71,7 +71,7 @@ def load(path):
         if digest != _digest(content):
             raise ValueError("its checksum does not fit")
         facts = json.loads(content.pop("facts").tobytes())
-    except _SPOILT as error:
+    except Exception as error:  # any: damaged bytes make the parsers of zip and npy raise nearly anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CheckpointError(f"{path} is not a usable checkpoint: {reason}") from None
     return content, facts
@@ -92,6 +92,14 @@ def load_newest(source, warn):
     if paths:
         raise CheckpointError(f"no usable checkpoint in {source} ({len(paths)} tried)")
     return None
+
+
+def set_aside(folder, good):
+    """Rename the damaged checkpoints that are newer than ``good``, so that nothing takes them up again."""
+    for path in listing(os.path.join(folder, "checkpoints")):
+        if path == good:
+            return
+        os.replace(path, path + ".damaged")
 
 
 def _arrays(archive):

@@ -29,7 +29,8 @@ class MetricsLog:
 
     def write(self, metrics):
         """Append one update's metrics."""
-        self._file.write(json.dumps(metrics) + "\n")
+        finite = {name: None if value != value else value for name, value in metrics.items()}  # JSON has no NaN
+        self._file.write(json.dumps(finite) + "\n")
         self._file.flush()
 
 
@@ -89,7 +90,7 @@ class Progress:
 
     def _print(self, line):
         if self._live:
-            self._stream.write(f"\r\x1b[K{line}")
+            self._stream.write(f"\r\x1b[K\x1b[?7l{line}\x1b[?7h")  # cut off at the edge, not wrapped
             self._stream.flush()
         else:
             print(line, file=self._stream, flush=True)

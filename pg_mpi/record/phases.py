@@ -29,10 +29,6 @@ class Phases:
         """Start again at zero."""
         self.seconds = dict.fromkeys(PHASES, 0.0)
 
-    def add(self, name, seconds):
-        """Add seconds that were measured elsewhere."""
-        self.seconds[name] += seconds
-
     @contextlib.contextmanager
     def __call__(self, name):
         start = time.perf_counter()

@@ -6,25 +6,29 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
 
-LOCK_PATIENCE = 5.0  # seconds: the ranks of a killed job need a moment to die
+LOCK_PATIENCE = 10.0  # seconds: the ranks of a killed job need a moment to die
 
 
 class RunFolder:
     """A run's folder, locked for this process from ``open`` until the process ends.
 
     Attributes:
-        path: the folder.
+        path: the folder. The lock stays with the process that took it when the object travels to other ranks.
         checkpoints: the folder of its checkpoints.
     """
 
     def __init__(self, path):
         self.path, self._lock = path, None
         self.checkpoints = os.path.join(path, "checkpoints")
+
+    def __getstate__(self):
+        return {**self.__dict__, "_lock": None}
 
     def file(self, name):
         """The path of a file in the folder."""
@@ -49,12 +53,16 @@ class RunFolder:
 
     def _take_lock(self):
         deadline = time.monotonic() + LOCK_PATIENCE
+        told = False
         while True:
             try:
                 return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     return None  # a file system without locks
+            if not told and time.monotonic() > deadline - LOCK_PATIENCE + 1:
+                told = True
+                print(f"pg_mpi: the run folder {self.path} is in use: waiting", file=sys.stderr, flush=True)
             if time.monotonic() > deadline:
                 self._lock.seek(0)
                 holder = self._lock.read().strip() or "another process"
@@ -62,16 +70,6 @@ class RunFolder:
                     f"the run folder {self.path} is in use by {holder}: stop that trainer or give another --run-dir"
                 )
             time.sleep(0.1)
-
-    def read_done(self):
-        """The DONE mark as a dict, or None."""
-        try:
-            with open(self.file("DONE"), encoding="utf-8") as file:
-                return json.load(file)
-        except FileNotFoundError:
-            return None
-        except ValueError:
-            return {"reason": "unknown"}
 
     def write_done(self, facts):
         """Mark the run as finished."""
@@ -125,13 +123,15 @@ def provenance(argv, ranks, mpi, places):
 
 def _commit():
     """The git commit of the package's source with ``+changes`` where it was edited; None outside git."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+    def git(*words):
+        return subprocess.run(["git", "-C", package, *words], capture_output=True, text=True, timeout=5, check=True)
+
     try:
-        top = ["git", "-C", here]
-        commit = subprocess.run([*top, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
-        changes = subprocess.run([*top, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.TimeoutExpired):
+        top, commit = git("rev-parse", "--show-toplevel", "HEAD").stdout.split("\n")[:2]
+        if os.path.dirname(package) != os.path.realpath(top):
+            return None  # installed somewhere inside another project's clone
+        return commit + ("+changes" if git("status", "--porcelain", "-uno").stdout.strip() else "")
+    except (OSError, subprocess.SubprocessError):
         return None
-    if commit.returncode:
-        return None
-    return commit.stdout.strip() + ("+changes" if changes.stdout.strip() else "")

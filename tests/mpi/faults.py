@@ -16,7 +16,7 @@ def plant(fault, rank):
 
     def faulty(self):
         learn(self)
-        if self.tally.update != 2 or rank != 1:
+        if self.tally.update != 2 or rank != (0 if fault.endswith("0") and fault != "exit0" else 1):
             return
         if fault == "raise":
             raise ArithmeticError("planted")
@@ -24,7 +24,7 @@ def plant(fault, rank):
             sys.exit(3)
         if fault == "exit0":
             sys.exit(0)
-        if fault == "weights":
+        if fault in ("weights", "weights0"):
             self._learner.policy.theta[12345] += 1e-7
         if fault == "usage":
             from pg_mpi.errors import UsageError

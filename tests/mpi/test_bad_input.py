@@ -18,6 +18,7 @@ CASES = {
         "--minibatch-size 300 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
+    "symmetry lacks": (["--symmetry", "NOOP:UP"], "--symmetry exchanges an action of the policy for one that it lacks"),
     "symmetry": (["--symmetry", "RIHGT:LEFT"], "--symmetry names an unknown action 'RIHGT' (did you mean RIGHT?)"),
 }
 
@@ -48,15 +49,34 @@ def test_damaged_checkpoints(tmp_path):
     path, content = newest(tmp_path)
     with open(path, "wb") as file:
         file.write(content[: len(content) // 2])
+    older = newest(tmp_path)[0].replace(os.path.basename(path), sorted(os.listdir(os.path.dirname(path)))[-2])
     result = train(2, tmp_path, "--total-timesteps", 4000)
     assert "pg_mpi: warning: " in result.stderr and path.rsplit("/", 1)[1] in result.stderr
-    assert "resumed from" in result.stdout
-    for name in os.listdir(tmp_path / "run" / "checkpoints"):
+    assert f"resumed from {os.path.relpath(older, tmp_path)}" in result.stdout
+    assert newest(tmp_path) == (path, content), "the damaged one was not made again to the same bits"
+    for name in [name for name in os.listdir(tmp_path / "run" / "checkpoints") if name.endswith(".npz")]:
         shutil.copy(__file__, tmp_path / "run" / "checkpoints" / name)
     refused = train(2, tmp_path, "--total-timesteps", 4000, code=2)
     assert "no usable checkpoint in run" in one_line(refused)
     foreign = train(2, tmp_path, "--run-dir", "new", "--resume", __file__, code=2)
     assert "no usable checkpoint in" in one_line(foreign)
+    assert not (tmp_path / "new").exists()
+
+
+def test_resume_that_the_folder_contradicts(tmp_path):
+    train(2, tmp_path, "--total-timesteps", 1)
+    old = newest(tmp_path)[0]
+    train(2, tmp_path, "--total-timesteps", 3000)
+    assert "has newer checkpoints" in one_line(train(2, tmp_path, "--resume", old, code=2))
+    other = train(2, tmp_path, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
+    assert f"resumed from {old}" in other.stdout
+    again = train(2, tmp_path, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
+    assert "other has a checkpoint of its own and goes on from it" in again.stderr
+    wide = train(2, tmp_path, "--envs-per-rank", 3, "--total-timesteps", 9000, code=2)
+    assert "has 1 envs for each of 2 ranks, not 3" in one_line(wide)
+    identity = train(2, tmp_path, "--run-dir", "third", "--resume", "run", "--gamma", 0.5, code=2)
+    assert "settings (gamma 0.99 there, 0.5 here)" in one_line(identity)
+    assert not (tmp_path / "third").exists()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

@@ -2,10 +2,11 @@
 
 import os
 import signal
+import sys
 import time
 
 import pytest
-from jobs import STEPS, command, deterministic, metrics, newest, one_line, start, train
+from jobs import STEPS, command, deterministic, end, metrics, newest, one_line, start, train
 
 from pg_mpi.record import checkpoint
 
@@ -71,19 +72,57 @@ def safe_metrics(folder):
         return file.readlines()
 
 
-def test_usr1_checkpoints_and_stops(tmp_path):
-    line = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16)
-    process = start(line, tmp_path)
+def when_training(process, folder, updates=2):
+    """Wait until a job has written some updates."""
     deadline = time.monotonic() + 60
-    while not (tmp_path / "run" / "metrics.jsonl").exists() or len(safe_metrics(tmp_path)) < 2:
+    while not (folder / "run" / "metrics.jsonl").exists() or len(safe_metrics(folder)) < updates:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    os.kill(process.pid, signal.SIGUSR1)
+
+
+PLAIN = [sys.executable, "-m", "pg_mpi.train", "--run-dir", "run", "--hidden", "16"]
+UNDER_MPIRUN = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16)
+LAUNCHED = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--", *PLAIN[2:]]
+
+
+@pytest.mark.parametrize(
+    "line, number",
+    [
+        (UNDER_MPIRUN, signal.SIGUSR1),
+        (PLAIN, signal.SIGUSR1),
+        (PLAIN, signal.SIGTERM),
+        (PLAIN, signal.SIGINT),
+        (LAUNCHED, signal.SIGINT),
+        (LAUNCHED, signal.SIGTERM),
+    ],
+    ids=["mpirun-USR1", "plain-USR1", "plain-TERM", "plain-INT", "launcher-INT", "launcher-TERM"],
+)
+def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number):
+    process = start(line, tmp_path)
+    when_training(process, tmp_path)
+    os.kill(process.pid, number)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 75, output + errors
     assert "asked to stop by a signal" in output
     _, facts = checkpoint.load(newest(tmp_path)[0])
-    assert facts["tally"]["update"] == metrics(tmp_path)[-1]["update"]
+    stopped = facts["tally"]["update"]
+    assert stopped == metrics(tmp_path)[-1]["update"]
+    again = start(line, tmp_path)
+    when_training(again, tmp_path, updates=stopped + 1)
+    end(again)
+    assert "resumed from" in again.communicate(timeout=30)[0]
+
+
+def test_a_signal_during_the_start_is_not_lost(tmp_path):
+    process = start(PLAIN, tmp_path)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "run").exists():  # it surveys the game before it makes the folder, and trains after
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGUSR1)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 75, output + errors
+    assert newest(tmp_path)[1]
 
 
 def test_another_number_of_ranks_takes_the_envs_over(tmp_path):
@@ -99,4 +138,5 @@ def test_another_number_of_ranks_takes_the_envs_over(tmp_path):
 def test_resume_from_another_folder(tmp_path):
     train(2, tmp_path, "--total-timesteps", 2000)
     train(2, tmp_path, "--run-dir", "second", "--resume", "run", "--total-timesteps", 4000)
-    assert metrics(tmp_path, "second")[0]["env_steps"] > 2000
+    first, last = metrics(tmp_path, "second")[0], metrics(tmp_path)[-1]
+    assert first["update"] == last["update"] + 1 and first["env_steps"] > last["env_steps"]

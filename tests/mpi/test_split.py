@@ -30,3 +30,10 @@ def test_unequal_and_empty_shares_give_the_same_update(tmp_path, method):
         other, other_stats = learn(tmp_path, method, shares)
         np.testing.assert_allclose(other, theta, rtol=0, atol=1e-10, err_msg=shares)
         np.testing.assert_allclose(other_stats, stats, rtol=1e-9, err_msg=shares)
+
+
+def test_more_minibatches_than_some_ranks_have_samples(tmp_path):
+    """Ranks agree on the minibatches (asserted in the script) and none is skipped or NaN."""
+    for shares in ("0,1|2|", "1|0,2|"):
+        theta, stats = learn(tmp_path, "clipped:2", shares)
+        assert np.isfinite(theta).all() and np.isfinite(stats).all()

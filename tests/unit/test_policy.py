@@ -19,7 +19,7 @@ def test_plain_policy_equals_dense_arithmetic():
     dense = np.zeros(12_800)
     dense[active] = 1
     expected = np.maximum(dense @ first + bias, 0) @ heads + head_bias
-    (outputs,) = policy.expand().think([active])
+    (outputs,) = policy.expand().forward([active])
     np.testing.assert_allclose(outputs, expected, rtol=1e-12)
 
 
@@ -33,7 +33,7 @@ def test_difference_tie_is_plus_minus_one():
     frame = np.zeros(6400)
     frame[[5, 70]], frame[[9, 6399]] = 1, -1
     logit = np.maximum(frame @ first, 0) @ heads[:, 0]
-    (outputs,) = policy.expand().think([np.array([5, 70, 6400 + 9, 6400 + 6399])])
+    (outputs,) = policy.expand().forward([np.array([5, 70, 6400 + 9, 6400 + 6399])])
     np.testing.assert_allclose(outputs, [logit, 0, 0], rtol=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_symmetric_policy_in_the_mirror():
     policy.theta[...] = rng.normal(size=policy.theta.size)
     network = policy.expand()
     active = rng.choice(12_800, 65, replace=False)
-    (seen,), (mirrored,) = network.think([active]), network.think([flip[active]])
+    (seen,), (mirrored,) = network.forward([active]), network.forward([flip[active]])
     np.testing.assert_allclose(mirrored, [seen[0], seen[2], seen[1], seen[3]], rtol=1e-9)
     assert abs(seen[1] - seen[2]) > 1e-3
 
@@ -77,7 +77,7 @@ def test_playing_and_learning_compute_the_same(symmetric, difference):
     seen = [np.sort(rng.choice(12_800, n, replace=False)) for n in (0, 1, 65, 300)]
     starts = np.cumsum([0, *map(len, seen)])
     x = csr_matrix((np.ones(starts[-1], np.float32), np.concatenate(seen), starts), shape=(4, 12_800))
-    played, (learned, _) = policy.expand().think(seen), policy.forward(policy.theta, policy.project(x))
+    played, (learned, _) = policy.expand().forward(seen), policy.forward(policy.theta, policy.project(x))
     np.testing.assert_allclose(played, learned, rtol=1e-4, atol=1e-5)
 
 

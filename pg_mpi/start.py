@@ -1,0 +1,97 @@
+"""Where a run starts: new, from its folder, or from another run. Rank 0 only.
+
+Everything that can be refused is refused before the folder of a new run is made.
+"""
+
+import dataclasses
+import os
+import sys
+
+from pg_mpi import build, snapshot
+from pg_mpi.config import TrainConfig
+from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.game.actions import mirror_pairs
+from pg_mpi.record import checkpoint
+from pg_mpi.record.metrics import TensorBoard
+from pg_mpi.record.run_folder import RunFolder
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What a run starts from.
+
+    Attributes:
+        config: the settings, with the envs per rank that the run really has.
+        folder: the run folder, locked.
+        knowledge: what is known of the game.
+        saved: (arrays, facts) of the checkpoint to go on from, or None.
+        path: of that checkpoint, or None.
+    """
+
+    config: TrainConfig
+    folder: RunFolder
+    knowledge: build.Knowledge
+    saved: tuple | None = None
+    path: str | None = None
+
+
+def find_start(config, given, ranks):
+    """Check all there is to check, lock the folder, and load what to go on from. Raises ``UsageError``.
+
+    ``given``: the names of the settings that stood on the command line.
+    """
+    mirror_pairs(config.symmetry, config.env_id)
+    if config.track:
+        TensorBoard.check()
+    folder = RunFolder(config.folder)
+    own = checkpoint.candidates(folder.path)
+    source = None if config.resume in ("auto", "never") else config.resume
+    if own:
+        _check_own(config, source, own)
+        folder.open()
+        source = folder.path
+    elif source and not checkpoint.candidates(source):
+        raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
+    if not source:
+        config.check(ranks)
+        knowledge = build.learn_game(config)
+        folder.open()
+        return Start(config, folder, knowledge)
+    try:
+        path, arrays, facts = checkpoint.load_newest(source, warn)
+    except CheckpointError as error:
+        raise UsageError(f"{error}: give --resume PATH of a good one and a new --run-dir") from None
+    envs = snapshot.check_fits(path, facts, config, ranks)
+    if "envs_per_rank" in given and config.envs_per_rank != envs:
+        asked = config.envs_per_rank
+        raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
+    config = dataclasses.replace(config, envs_per_rank=envs)
+    config.check(ranks)
+    if own:
+        checkpoint.set_aside(folder.path, path)
+    else:
+        folder.open()
+    return Start(config, folder, snapshot.knowledge_of(arrays, facts), (arrays, facts), path)
+
+
+def _check_own(config, source, own):
+    """Refuse a ``--resume`` that the folder's own checkpoints contradict."""
+    if config.resume == "never":
+        raise UsageError(f"{config.folder} holds a run and --resume never would lose it: give another --run-dir")
+    if source is None:
+        return
+    if os.path.realpath(source) in map(os.path.realpath, own[1:]):
+        raise UsageError(f"--resume {source}: {config.folder} has newer checkpoints; go on from it in a new --run-dir")
+    if os.path.realpath(source) not in map(os.path.realpath, (config.folder, own[0])):
+        warn(f"{config.folder} has a checkpoint of its own and goes on from it, not from {source}")
+
+
+def save_checkpoint(folder, env_steps, content, config):
+    """Write ``content``, (arrays, facts), as the folder's checkpoint after ``env_steps``."""
+    path = checkpoint.path_of(folder.checkpoints, env_steps)
+    checkpoint.save(path, *content, keep=config.keep_checkpoints)
+
+
+def warn(line):
+    """A warning line on standard error."""
+    print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)
