@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,11 @@ def end(process):
     launch._kill_session(process.pid)
 
 
+def hear_interrupts():
+    """In a child: undo the ignored INT that a shell gives to what it runs in the background, tests included."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(line, cwd, **environment):
     """Start a command line in a session of its own."""
     return subprocess.Popen(
@@ -57,6 +63,7 @@ def start(line, cwd, **environment):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
 
 

@@ -10,7 +10,7 @@ from pg_mpi.game.atari import AtariGame
 from pg_mpi.game.features import PIXELS, crop
 from pg_mpi.seeding import SURVEY, stream
 
-STEPS = 3000
+STEPS = 2000
 COLOUR_EVERY = 4  # steps between the screens that are counted position by position
 PROBES = 60  # states from which every action is tried
 LOOK_AHEAD = 4  # steps an action is held in a probe

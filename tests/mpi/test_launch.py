@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jobs import hear_interrupts
 
 from pg_mpi.cluster import launch
 from pg_mpi.cluster.launch import Flavour
@@ -160,6 +161,7 @@ class Job:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=hear_interrupts,
             )
 
     def ready(self) -> list[tuple[str, str, str]]:
