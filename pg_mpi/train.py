@@ -52,9 +52,9 @@ def verdict(world, config, tally, stop):
             FINISHED,
         )
     out_of_time = config.max_walltime is not None and time.monotonic() - STARTED >= config.max_walltime
-    signalled, out_of_time = world.any(stop.name is not None, out_of_time)
+    signalled, out_of_time = world.any(stop.reason() is not None, out_of_time)
     if signalled:
-        return "asked to stop by a signal", STOPPED
+        return "asked to stop by a signal, or its launcher died", STOPPED
     if out_of_time:
         return f"the walltime budget of {config.max_walltime:g} s is spent", STOPPED
     return None, None
@@ -67,7 +67,7 @@ def _settings(argv, ranks):
 
 
 if __name__ == "__main__":
-    flag = StopFlag()  # first of all: a signal during the start must not kill the job
+    flag = StopFlag(comm.is_launched())  # first of all: a signal during the start must not kill the job
     if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI, and one answer is enough
         if comm.is_first_process():
             parse_train(sys.argv[1:])

@@ -32,13 +32,18 @@ def command(ranks, module, *args, under_mpi4py=False):
 def run(line, cwd, limit=LIMIT, **environment):
     """Run a command line to its end; a job that outlives ``limit`` is killed whole and fails the test."""
     process = start(line, cwd, **environment)
+    return finish(process, limit)
+
+
+def finish(process, limit=30):
+    """Wait for a started job; one that outlives ``limit`` seconds is killed whole and fails the test."""
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         end(process)
         output, errors = process.communicate()
-        raise AssertionError(f"hung for {limit} s: {line}\n{output}\n{errors}") from None
-    return subprocess.CompletedProcess(line, process.returncode, output, errors)
+        raise AssertionError(f"hung for {limit} s: {process.args}\n{output}\n{errors}") from None
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def end(process):

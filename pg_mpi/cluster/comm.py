@@ -117,6 +117,11 @@ def is_first_process(environ=os.environ):
     return not first_number(RANK_NUMBERS, environ)
 
 
+def is_launched(environ=os.environ):
+    """True if a launcher of several processes started this one."""
+    return first_number(PROMISES, environ) is not None
+
+
 def reaches_terminal(stream, environ=os.environ):
     """True if what this process prints is seen on a terminal.
 
@@ -125,7 +130,7 @@ def reaches_terminal(stream, environ=os.environ):
     """
     if not stream.isatty():
         return False
-    if first_number(PROMISES, environ) is None:
+    if not is_launched(environ):
         return True
     try:
         return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))

@@ -1,5 +1,6 @@
 """Signals only set a flag; the training loop asks for it at each update, with all ranks."""
 
+import os
 import signal
 
 #: USR1 is what launchers forward to ranks; TERM and INT come where the launcher leaves time.
@@ -9,14 +10,21 @@ STOP_SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
 class StopFlag:
     """Set by the first stop signal; later ones change nothing, so a save is never interrupted.
 
-    Attributes:
-        name: the signal's name, or None while none has come.
+    Args:
+        launched: whether a launcher started this process. Its death is a reason to stop too: a single rank,
+            which never calls MPI, would not notice and train on for ever.
     """
 
-    def __init__(self):
-        self.name = None
+    def __init__(self, launched=False):
+        self._signal, self._parent = None, os.getppid() if launched else None
         for number in STOP_SIGNALS:
             signal.signal(number, self._set)
 
     def _set(self, number, frame):
-        self.name = self.name or signal.Signals(number).name
+        self._signal = self._signal or signal.Signals(number).name
+
+    def reason(self):
+        """Why to stop, or None."""
+        if self._parent and os.getppid() != self._parent:
+            return "the launcher died"
+        return self._signal

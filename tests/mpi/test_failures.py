@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import SMALL, STEPS, command, end, newest, one_line, run, start, train
+from jobs import SMALL, STEPS, command, end, finish, newest, one_line, run, start, train
 
 from pg_mpi.cluster.launch import mpirun_command
 from pg_mpi.record import checkpoint
@@ -68,7 +68,7 @@ def test_a_silent_world_of_one_is_refused(tmp_path, name):
     rank = {"OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK", "PMI_SIZE": "PMI_RANK"}.get(name, "SLURM_PROCID")
     line = [sys.executable, "-m", "pg_mpi.train", "--run-dir", "run"]
     jobs = [start(line, tmp_path, **{name: "2", rank: str(number)}) for number in range(2)]
-    outputs = [job.communicate(timeout=30) for job in jobs]
+    outputs = [(result.stdout, result.stderr) for result in map(finish, jobs)]
     took = time.monotonic() - begun
     assert [job.returncode for job in jobs] == [2, 2]
     assert "the launcher started 2 processes, but MPI sees 1" in outputs[0][1]
@@ -100,6 +100,6 @@ def test_the_lock_of_a_living_trainer_holds_and_a_dead_ones_does_not(tmp_path):
     assert refused.returncode == 2
     assert "the run folder run is in use by" in one_line(refused)
     end(first)
-    first.communicate(timeout=30)
+    finish(first)
     assert (tmp_path / "run" / "lock").exists()
     train(1, tmp_path, "--total-timesteps", 1)

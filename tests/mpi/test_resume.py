@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from jobs import STEPS, command, deterministic, end, metrics, newest, one_line, start, train
+from jobs import STEPS, command, deterministic, end, finish, metrics, newest, one_line, start, train
 
 from pg_mpi.record import checkpoint
 
@@ -56,7 +56,7 @@ def test_kill_9_at_any_moment_then_the_same_command(tmp_path):
         time.sleep(delay)
         kills += process.poll() is None
         process.kill()
-        process.communicate(timeout=30)
+        finish(process)
         _, facts = checkpoint.load(newest(killed)[0])
         assert facts["tally"]["update"] >= acknowledged
         acknowledged = facts["tally"]["update"]
@@ -101,16 +101,26 @@ def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number)
     process = start(line, tmp_path)
     when_training(process, tmp_path)
     os.kill(process.pid, number)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 75, output + errors
-    assert "asked to stop by a signal" in output
+    result = finish(process)
+    assert result.returncode == 75, result.stdout + result.stderr
+    assert "asked to stop by a signal" in result.stdout
     _, facts = checkpoint.load(newest(tmp_path)[0])
     stopped = facts["tally"]["update"]
     assert stopped == metrics(tmp_path)[-1]["update"]
     again = start(line, tmp_path)
     when_training(again, tmp_path, updates=stopped + 1)
     end(again)
-    assert "resumed from" in again.communicate(timeout=30)[0]
+    assert "resumed from" in finish(again).stdout
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_no_rank_outlives_a_killed_launcher(tmp_path, ranks):
+    """One rank never calls MPI and so would not notice; its lock would keep the next start out."""
+    process = start(command(ranks, "pg_mpi.train", "--run-dir", "run", "--hidden", 16), tmp_path)
+    when_training(process, tmp_path)
+    process.kill()
+    finish(process)  # returns when the last holder of its output is gone
+    train(ranks, tmp_path, "--update-epochs", 10, "--minibatch-size", 1024, "--total-timesteps", 1)
 
 
 def test_a_signal_during_the_start_is_not_lost(tmp_path):
@@ -120,8 +130,8 @@ def test_a_signal_during_the_start_is_not_lost(tmp_path):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGUSR1)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 75, output + errors
+    result = finish(process)
+    assert result.returncode == 75, result.stdout + result.stderr
     assert newest(tmp_path)[1]
 
 
