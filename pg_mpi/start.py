@@ -55,7 +55,7 @@ def find_start(config, given, ranks):
     if not source:
         config.check(ranks)
         knowledge = build.learn_game(config)
-        folder.open()
+        _open_new(folder)
         return Start(config, folder, knowledge)
     try:
         path, arrays, facts = checkpoint.load_newest(source, warn)
@@ -70,8 +70,15 @@ def find_start(config, given, ranks):
     if own:
         checkpoint.set_aside(folder.path, path)
     else:
-        folder.open()
+        _open_new(folder)
     return Start(config, folder, snapshot.knowledge_of(arrays, facts), (arrays, facts), path)
+
+
+def _open_new(folder):
+    """Make and lock the folder of a new run; refuse it if another trainer was quicker and is already done."""
+    folder.open()
+    if checkpoint.candidates(folder.path):
+        raise UsageError(f"{folder.path} was used by another trainer a moment ago: run the same command again")
 
 
 def _check_own(config, source, own):

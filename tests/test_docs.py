@@ -31,7 +31,7 @@ def test_every_flag_in_the_docs_exists():
     known = {
         flag for parser in (train_parser(), evaluate_parser()) for a in parser._actions for flag in a.option_strings
     }
-    known |= {"--map-by"}  # mpirun's
+    known |= {"--map-by", "--name"}  # mpirun's, docs/curve.py's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags
@@ -49,7 +49,7 @@ def test_readme_commands(tmp_path):
         "mpirun -n 2 python -m pg_mpi.train --max-walltime 00:10:00",
         "python -m pg_mpi.evaluate runs/pong-default-s0 --games 100",
     ], "the README's commands changed: run the new ones here"
-    words = shlex.split(lines[3])[5:]
+    words = shlex.split(lines[3])[6:]
     assert parse_train(words)[0].max_walltime == 600
     trained = run(command(2, "pg_mpi.train", *words, "--max-walltime", "00:00:05"), tmp_path)  # the last counts
     assert trained.returncode == 75, trained.stderr

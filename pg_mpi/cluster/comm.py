@@ -83,7 +83,9 @@ class World:
             except Exception as caught:  # any: the other ranks wait for it
                 error = caught
         if self.size > 1:
-            result, error = self._comm.bcast((result, error), root=0)
+            shared = self._comm.bcast((result, error), root=0)
+            if self.rank:  # rank 0 keeps its own: bcast gives a copy even there, and a copy holds no lock
+                result, error = shared
         if error is not None:
             error.agreed = True  # all ranks raise it together, so they may leave together
             raise error

@@ -89,8 +89,9 @@ def test_help_is_printed_once_and_needs_no_mpi(tmp_path):
     assert result.stdout.count("usage: python -m pg_mpi.train") == 1
 
 
-def test_the_lock_of_a_living_trainer_holds_and_a_dead_ones_does_not(tmp_path):
-    line = command(1, "pg_mpi.train", "--run-dir", "run", *SMALL)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_lock_of_a_living_trainer_holds_and_a_dead_ones_does_not(tmp_path, ranks):
+    line = command(ranks, "pg_mpi.train", "--run-dir", "run", *SMALL)
     first = start(line, tmp_path)
     deadline = time.monotonic() + 30
     while not (tmp_path / "run" / "metrics.jsonl").exists():
@@ -102,4 +103,4 @@ def test_the_lock_of_a_living_trainer_holds_and_a_dead_ones_does_not(tmp_path):
     end(first)
     finish(first)
     assert (tmp_path / "run" / "lock").exists()
-    train(1, tmp_path, "--total-timesteps", 1)
+    train(ranks, tmp_path, "--total-timesteps", 1)

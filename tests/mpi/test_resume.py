@@ -19,8 +19,8 @@ def test_bit_exact(tmp_path, ranks, sync):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir(), parts.mkdir()
     flags = [*SYNCS[sync], "--anneal-timesteps", 20_000]
-    train(ranks, whole, *flags, "--total-timesteps", 3000 * ranks)
-    for budget in (1000, 2000, 3000):
+    train(ranks, whole, *flags, "--total-timesteps", 2400 * ranks)
+    for budget in (1000, 2400):
         train(ranks, parts, *flags, "--total-timesteps", budget * ranks)
     assert metrics(parts)[-1]["restarts"] >= 1
     assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(parts)[0])
@@ -41,7 +41,7 @@ def test_kill_9_at_any_moment_then_the_same_command(tmp_path):
     """mpirun and its ranks killed four times in mid-run: nothing acknowledged is lost, the end is the same."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir(), killed.mkdir()
-    flags = [*SYNCS["steps"], "--checkpoint-every", "3", "--total-timesteps", "40000"]
+    flags = [*SYNCS["steps"], "--checkpoint-every", "3", "--total-timesteps", "30000"]
     train(2, whole, *flags)
     line = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16, "--update-epochs", 2, *flags)
     acknowledged, kills = 0, 0

@@ -104,7 +104,9 @@ def test_tensorboard_on_request_and_after_a_resume(tmp_path):
 
 
 def test_user_set_threads_win(tmp_path):
-    result = train(3, tmp_path, "--total-timesteps", 1, OMP_NUM_THREADS="2")  # 3: not bound to one core each
+    result = train(
+        3, tmp_path, "--total-timesteps", 1, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2"
+    )  # 3: not bound to one core each
     assert "2 BLAS threads" in result.stdout
 
 
