@@ -9,9 +9,8 @@ from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
-from pg_mpi.game.atari import NOOP
 from pg_mpi.game.features import HEIGHT, WIDTH
-from pg_mpi.game.survey import find_actions, find_backgrounds
+from pg_mpi.game.survey import find_backgrounds
 from pg_mpi.seeding import WEIGHTS, stream
 
 
@@ -33,12 +32,7 @@ class Knowledge:
 def learn_game(config):
     """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
     pairs = game_actions.mirror_pairs(config.symmetry, config.env_id)
-    if config.actions == "minimal":
-        codes = game_actions.minimal(config.env_id)
-    else:
-        codes = find_actions(config.env_id, config.frame_skip)
-    if config.actions == "pair":
-        codes = [code for code in codes if code != NOOP][:2]
+    codes = game_actions.choose(config.actions, config.env_id, config.frame_skip)
     swap = game_actions.mirrored(codes, pairs) if pairs else None
     if len(codes) < 2:
         raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")

@@ -49,7 +49,10 @@ class TrainConfig:
         "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
     )
     actions: str = _setting(
-        "distinct", choice("distinct", "pair", "minimal"), "all that differ; two of them, no NOOP; the ALE's own set"
+        "auto",
+        text,
+        "distinct: all that differ; pair: two of them, no NOOP; minimal: the ALE's own set; names, as "
+        "NOOP,RIGHT,LEFT; or auto (Pong's with the button held, else distinct)",
     )
     hidden: int = _setting(64, integer(), "hidden units")
     init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")

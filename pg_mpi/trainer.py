@@ -4,6 +4,8 @@ import dataclasses
 import hashlib
 import sys
 
+import numpy as np
+
 from pg_mpi import STARTED, __version__, build, snapshot
 from pg_mpi.cluster import pinning
 from pg_mpi.cluster.comm import reaches_terminal
@@ -64,9 +66,12 @@ class Trainer:
         trajectories = self._trajectories
         self._stats = self._learner.update(trajectories, self._player.envs[0].shuffle, self._anneal())
         with self._phases("allreduce"):
-            played = self._world.gather_all((sum(t.length for t in trajectories), [t.games for t in trajectories]))
-        games = [game for _, envs in played for env in envs for game in env]
-        self.tally.add(sum(steps for steps, _ in played), games)
+            played = self._world.gather_all(
+                [(t.length, t.games, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))) for t in trajectories]
+            )
+        steps, games, reward_sums, reward_counts = zip(*(env for rank in played for env in rank))
+        self.tally.add(sum(steps), [game for env in games for game in env])
+        self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._network = self._learner.policy.expand()
 

@@ -30,12 +30,13 @@ class Network:
 
     def __init__(self, table: Floats, bias: Floats, heads: Floats, head_bias: Floats) -> None:
         self.table, self.bias, self.heads, self.head_bias = table, bias, heads, head_bias
+        self._ones = np.ones(len(table), dtype=table.dtype)
 
     def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
         """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats."""
         z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
-        for row, active in zip(z, observations):
-            np.add.reduce(self.table.take(active, 0), 0, out=row)
+        for row, active in zip(z, observations):  # a product with ones sums rows in half the time of a reduction
+            np.dot(self._ones[: len(active)], self.table.take(active, 0), out=row)
         z += self.bias
         np.maximum(z, 0, out=z)
         outputs: list[list[float]] = (z @ self.heads + self.head_bias).tolist()

@@ -63,6 +63,11 @@ def test_arrows_point_down():
     assert seen > 40
 
 
+def test_training_does_not_know_that_it_is_measured():
+    for path, name in imports():
+        assert name.split(".")[0] != "scaling", f"{path} imports {name}"
+
+
 def test_every_module_has_a_level():
     rooms = {path.relative_to(PACKAGE).as_posix().removesuffix(".py").split("/")[0] for path in PACKAGE.rglob("*.py")}
     assert rooms == set(LEVEL_OF)

@@ -1,0 +1,1 @@
+"""Measuring how fast it trains, and why."""

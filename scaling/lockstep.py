@@ -1,0 +1,199 @@
+"""What waiting for the longest game costs, and what the hybrid saves: ``python -m scaling.lockstep``.
+
+With ``--sync episode`` every rank plays a whole game and then waits for the longest one. With ``--sync steps`` every
+rank plays the same number of steps with K envs, and games run on through the updates. Both are real runs of
+``pg_mpi.train`` in folders that are not kept; all numbers come from their ``metrics.jsonl`` and last checkpoint.
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pg_mpi.cluster import launch
+from pg_mpi.config import Parser, parse_train
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, integer, real
+from pg_mpi.record import checkpoint
+from pg_mpi.record.run_folder import write_json
+from scaling import report
+
+STOPPED = 75
+PATIENCE = 120.0  # seconds beyond its budget after which a run counts as hung
+MODES = ("episode", "steps")
+#: Settings that each run has of its own.
+REFUSED = {"run_dir", "max_walltime", "resume", "sync", "envs_per_rank", "track", "expect_ranks"}
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m scaling.lockstep",
+        description="Train for a while in both ways to share work, whole games (--sync episode) and T steps of K envs "
+        "(--sync steps), on each number of ranks, and report the speeds and the waiting. It starts its own ranks: no "
+        "mpirun in front.",
+        epilog="Every other flag is one of pg_mpi.train, for all runs alike. More ranks than hardware threads share "
+        "them, and the table says so: their waits are then waits for a core too. 2 x SECONDS for each number of "
+        "ranks in all, start-up included.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of ranks (default: 1,2,4,8)")
+    p.add_argument("--seconds", metavar="S", default="30", help="length of each run, start-up included (default: 30)")
+    p.add_argument("--envs", metavar="K", default="8", help="envs per rank of the runs with --sync steps (default: 8)")
+    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--out", metavar="FOLDER", help="also write lockstep.json there")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def prepare(argv):
+    """The checked words of the command line: (args, words for every run). Raises ``UsageError``."""
+    args, rest = parser().parse_known_args(argv)
+    args.ranks = [checked(integer(), word, "--ranks") for word in args.ranks.split(",")]
+    args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
+    args.envs = checked(integer(), args.envs, "--envs")
+    words = ["--preset", args.preset, *rest]
+    report.check_flags(rest, parser(), REFUSED)
+    for ranks in args.ranks:
+        for mode in MODES:
+            parse_train([*words, *_mode_words(mode, args.envs)])[0].check(ranks)
+    return args, words
+
+
+def _mode_words(mode, envs):
+    return ["--sync", mode, "--envs-per-rank", str(envs if mode == "steps" else 1)]
+
+
+def main(argv):
+    """Run, measure and tell; the process's exit code."""
+    report.refuse_mpirun()
+    args, words = prepare(argv)
+    if args.out:
+        report.make_folder(args.out)
+    runs = []
+    for ranks in args.ranks:
+        for mode in MODES:
+            print(f"{mode} on {ranks} ranks, {args.seconds:g} s", file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+                train(folder, ranks, [*words, *_mode_words(mode, args.envs)], args.seconds)
+                runs.append({"mode": mode, **measure(folder, ranks), "oversubscribed": _crowded(ranks)})
+    result = {
+        "runs": runs,
+        "hybrid": [compare(*pair) for pair in zip(runs[::2], runs[1::2])],
+        "preset": args.preset,
+        "seconds": args.seconds,
+        "envs": args.envs,
+        **report.facts("scaling.lockstep", argv),
+    }
+    print(table(result), flush=True)
+    if args.out:
+        write_json(os.path.join(args.out, "lockstep.json"), result)
+    if args.json:
+        print(json.dumps(result), flush=True)
+    return 0
+
+
+def _crowded(ranks):
+    return ranks > launch.usable_threads()
+
+
+def train(folder, ranks, words, seconds):
+    """A real run in ``folder``/run. Raises ``UsageError`` with its own words if it refuses the settings."""
+    budget = ["--run-dir", os.path.join(folder, "run"), "--max-walltime", str(seconds)]
+    line = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(ranks), "--", "pg_mpi.train", *words, *budget]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    job = subprocess.Popen(line, **pipes, text=True)
+    try:
+        _, errors = job.communicate(timeout=seconds + PATIENCE)
+    finally:
+        _end(job)
+    if job.returncode == 2:
+        lines = (line.partition("pg_mpi: error: ") for line in errors.splitlines())
+        raise UsageError(next(said for _, mark, said in lines if mark))
+    if job.returncode not in (0, STOPPED):
+        raise RuntimeError(f"training on {ranks} ranks ended with code {job.returncode}: {errors}")
+
+
+def _end(job):
+    """Let no job outlive this command, nor write into a folder that is gone: ask the launcher, in the end to kill."""
+    for _ in launch.ANSWERS:
+        if job.poll() is None:
+            job.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.communicate(timeout=10)
+
+
+def measure(folder, ranks):
+    """What a run's metrics tell: a dict. Shares are of the wall time of all its updates."""
+    run = Path(folder) / "run"
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    if not lines:
+        raise UsageError(f"no update on {ranks} ranks in time: give more --seconds")
+    wall = sum(1 / line["updates_per_s"] for line in lines)
+    _, _, facts = checkpoint.load_newest(str(run), lambda line: None)
+    settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
+    by_game, share = settings["sync"] == "episode", settings["games_per_update"]
+    return {
+        "ranks": ranks,
+        "sps_total": lines[-1]["sps_total"],
+        "sps": lines[-1]["env_steps"] / wall,
+        "updates": lines[-1]["update"],
+        "env_steps": lines[-1]["env_steps"],
+        "length_mean": lines[-1]["length_mean"],
+        "wait_share": sum(line["phase_s"]["wait"] for line in lines) / wall,
+        "wait_share_max": sum(line["phase_max_s"]["wait"] for line in lines) / wall,
+        "longest_to_mean": longest_to_mean(facts["tally"]["recent"], ranks, share) if by_game else None,
+    }
+
+
+def longest_to_mean(games, ranks, share=1):
+    """Mean over rounds of the longest rank's steps by the mean rank's; None without a whole round.
+
+    ``games``: (score, steps) of a run's last games, a rank's ``share`` of a round one after another, the ranks in
+    order; the last round is whole.
+    """
+    games = games[len(games) % (ranks * share) :]
+    ranked = [sum(steps for _, steps in games[k : k + share]) for k in range(0, len(games), share)]
+    rounds = [ranked[k : k + ranks] for k in range(0, len(ranked), ranks)]
+    return statistics.fmean(max(each) / statistics.fmean(each) for each in rounds) if rounds else None
+
+
+def compare(episode, steps):
+    """What the hybrid saves on one number of ranks: speed by speed, and wait share less wait share."""
+    return {
+        "ranks": episode["ranks"],
+        "speedup": steps["sps"] / episode["sps"],
+        "wait_saved": episode["wait_share"] - steps["wait_share"],
+    }
+
+
+def table(result):
+    """The result as lines for people."""
+    lines = [
+        f"{result['preset']}, {result['seconds']:g} s a run; steps: {result['envs']} envs per rank; "
+        f"{result['cores']} usable hardware threads ({result['cpu']})",
+        "",
+        f"{'ranks':>5}  {'sync':<8}{'sps_total':>10}{'steps/s':>9}{'wait':>8}{'longest':>9}{'long/mean':>11}",
+    ]
+    for run in result["runs"]:
+        ratio = "-" if run["longest_to_mean"] is None else f"{run['longest_to_mean']:.2f}"
+        lines.append(
+            f"{run['ranks']:>5}  {run['mode']:<8}{run['sps_total']:>10,.0f}{run['sps']:>9,.0f}"
+            f"{run['wait_share']:>8.1%}{run['wait_share_max']:>9.1%}{ratio:>11}"
+            + ("  shares cores" if run["oversubscribed"] else "")
+        )
+    lines += ["", "wait: share of the wall time that ranks wait for others, mean of ranks; longest: the longest wait"]
+    lines += [
+        f"on {pair['ranks']} ranks the hybrid makes {pair['speedup']:.2f} times the steps/s "
+        f"and saves {100 * pair['wait_saved']:.1f} points of waiting"
+        for pair in result["hybrid"]
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    report.run(main)

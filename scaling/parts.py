@@ -1,0 +1,144 @@
+"""Training taken apart: loops of its parts that all play the very same games.
+
+One round of the true player is recorded as a ``Script`` per env. The games are deterministic, so an env that is put
+back to where the round began plays it again: by the script alone, with features, with inference, with sampling, or
+as the player itself. Each replay must reach the recorded scores, so each part is timed on the same screens.
+"""
+
+import copy
+import dataclasses
+
+from pg_mpi import snapshot
+from pg_mpi.agent.policy import sample
+from pg_mpi.trainer import Trainer
+
+
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """What one env did in a round.
+
+    Attributes:
+        actions: the policy's actions, one a step; ``codes`` are the emulator's names for them.
+        games: (score, steps) of the games that ended in it; ``score``, ``steps``: of the one under way after it.
+    """
+
+    actions: list
+    codes: list
+    games: list
+    score: float
+    steps: int
+
+    def check(self, games, score, steps):
+        """Raise ``RuntimeError`` unless a replay went as the recording."""
+        if (games, score, steps) != (self.games, self.score, self.steps):
+            there, here = [*self.games, (self.score, self.steps)], [*games, (score, steps)]
+            raise RuntimeError(f"a replay left the recorded game: (score, steps) were {there}, now {here}")
+
+
+class Bench(Trainer):
+    """A true trainer that can be put back to where it was, so that what is tried on it leaves no trace.
+
+    The one class here that looks behind a trainer's verbs.
+    """
+
+    @property
+    def envs(self):
+        return self._player.envs
+
+    @property
+    def network(self):
+        return self._network
+
+    @property
+    def policy(self):
+        return self._learner.policy
+
+    @property
+    def metrics(self):
+        """The line of the last update. Rank 0 only."""
+        return self._metrics
+
+    @property
+    def played(self):
+        """Steps of this rank in the last round."""
+        return sum(trajectory.length for trajectory in self._trajectories)
+
+    def mark(self):
+        """Keep the whole run as it stands, for ``put_back``. Collective: every rank must call this."""
+        content = snapshot.collect(self._world, self.config, self._knowledge, self._learner, self.tally, self.envs)
+        self._marked = copy.deepcopy(self._world.on_root(lambda: content))
+
+    def put_back(self):
+        """Go on from the last ``mark``: weights, optimizer, counters, emulators and random streams."""
+        snapshot.apply(*self._marked, self.policy, self._learner, self.tally, self.envs)
+        self._network = self.policy.expand()
+        self._phases.clear()
+
+    def record(self):
+        """Play one round, put the envs back to its beginning, and return a ``Script`` per env."""
+        self._begun = [env.state() for env in self.envs]
+        self.play()
+        scripts = self.scripts()
+        self.rewind()
+        return scripts
+
+    def scripts(self):
+        """The round that was played last, as a ``Script`` per env."""
+        codes = self._knowledge.codes
+        played = [(env.trajectory.actions.tolist(), list(env.trajectory.games)) for env in self.envs]
+        return [
+            Script(actions, [codes[action] for action in actions], games, env.score, env.steps)
+            for env, (actions, games) in zip(self.envs, played)
+        ]
+
+    def rewind(self):
+        """Put the envs back to where the recorded round began."""
+        for env, state in zip(self.envs, self._begun):
+            env.restore(*state)
+
+
+def emulate(envs, scripts):
+    """The bare emulator: act, screen, over, reset; one env after another, which is the fastest way."""
+    for env, script in zip(envs, scripts):
+        game, games, score, steps = env.game, [], env.score, env.steps
+        act, over = game.act, game.over
+        for code in script.codes:
+            score += act(code)
+            steps += 1
+            if over():
+                games.append((score, steps))
+                score = steps = 0
+                game.reset()
+        script.check(games, score, steps)
+
+
+def look(envs, scripts, network=None, draw=False):
+    """The emulator and the features; with a ``network`` inference too, and with ``draw`` the sampling of actions.
+
+    The envs go in step, as the player's do, so that the network thinks for all of them at once.
+    """
+    active = [(env, script, [], []) for env, script in zip(envs, scripts)]
+    for t in range(max(len(script.codes) for script in scripts)):
+        active = [each for each in active if t < len(each[1].codes)]
+        outputs = network.forward([env.observation for env, *_ in active]) if network else ()
+        for k, (env, script, games, drawn) in enumerate(active):
+            if draw:
+                drawn.append(sample(outputs[k][:-1], env.actions.random())[0])
+            env.score += env.game.act(script.codes[t])
+            env.steps += 1
+            over = env.game.over()
+            env.observation = env.encoder.step(env.game.screen)
+            if over:
+                games.append((env.score, env.steps))
+                env.game.reset()
+                env.begin()
+            if t + 1 == len(script.codes):
+                _check(env, script, games, drawn if draw else script.actions)
+
+
+def _check(env, script, games, drawn):
+    """Raise ``RuntimeError`` unless an env replayed its script, and drew its actions where it drew any."""
+    script.check(games, env.score, env.steps)
+    if drawn != script.actions:
+        step = next(t for t, (here, there) in enumerate(zip(drawn, script.actions)) if here != there)
+        raise RuntimeError(f"a replay drew another action than the recorded one at step {step}")

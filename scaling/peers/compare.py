@@ -1,0 +1,122 @@
+"""Train with one peer after another for the same wall-clock time, then write the tables.
+
+    python -m scaling.peers.compare --seconds 600 [PEER ...]
+
+Run it on a quiet machine, from the top of a checkout, with any Python: each peer runs in its own environment, made by
+``scaling/peers/setup.sh``. What a peer prints goes to ``PEER.log`` beside the environments.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from scaling.peers import table
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BUSY = 0.1  # cores in use by others, above which a comparison by the clock says little
+PATIENCE = 600  # seconds that a peer may take to notice that its time is over, and to end
+
+
+class Peer(NamedTuple):
+    """How one line of the table comes about."""
+
+    module: str
+    environment: str
+    flags: tuple = ()
+
+
+PEERS = {
+    "pg_mpi": Peer("ours", "pg_mpi"),
+    "sb3": Peer("sb3", "sb3"),
+    "cleanrl_envpool": Peer("cleanrl_envpool", "cleanrl_envpool"),
+    "cleanrl_envpool_pong": Peer("cleanrl_envpool", "cleanrl_envpool", ("--settings", "pong")),
+    "sample_factory": Peer("sample_factory", "sample_factory"),
+    "rllib": Peer("rllib", "rllib"),
+    "oracle": Peer("oracle", "oracle"),
+}
+
+
+def _cpu_seconds():
+    """CPU seconds spent by everything on this machine so far (Linux)."""
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def busy(seconds=5.0):
+    """How many cores are in use, on average over ``seconds``."""
+    before = _cpu_seconds()
+    time.sleep(seconds)
+    return (_cpu_seconds() - before) / seconds
+
+
+def finish(process, seconds):
+    """The exit status of ``process`` if it ends in time; it and its children are killed if not."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+
+def last_line(log):
+    """The last line of a log that says something, without this machine's folders: it goes into the results."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    for folder in (log.parent.absolute(), ROOT, Path.home()):
+        text = text.replace(f"{folder}/", "")
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
+
+
+def train(name, args):
+    """Run one peer. Returns its exit status."""
+    peer, out, log = PEERS[name], args.results / f"{name}.jsonl", args.environments / f"{name}.log"
+    python = (args.environments / peer.environment / "bin" / "python").absolute()
+    command = [python, "-m", f"scaling.peers.{peer.module}", "--seconds", str(args.seconds)]
+    command += ["--seed", str(args.seed), "--out", out.absolute(), *peer.flags]
+    for old in (out, out.with_suffix(".json")):
+        old.unlink(missing_ok=True)
+    load = busy()
+    print(f"{name}: {args.seconds:g} s, others use {load:.2f} cores", flush=True)
+    with open(log, "w", encoding="utf-8") as file:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        status = finish(process, args.seconds + PATIENCE)
+    about = json.loads(out.with_suffix(".json").read_text()) if out.exists() else {"name": name}
+    about["busy_before"] = round(load, 2)
+    if status:
+        about["error"] = f"exit status {status}: {last_line(log)}"
+        print(f"{name} failed, see {log}: {about['error']}")
+    out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    return status
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"which of: {', '.join(PEERS)} (default: all)")
+    parser.add_argument("--seconds", type=float, required=True, help="wall-clock time for each")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--environments", type=Path, default=os.environ.get("PEERS_DIR", ROOT / ".peers"))
+    parser.add_argument("--results", type=Path, default=table.RESULTS, help="folder of the files that peers write")
+    parser.add_argument("--anyway", action="store_true", help="also on a machine that is not quiet")
+    table.add_times(parser)
+    args = parser.parse_args()
+    for name in args.peers:
+        if name not in PEERS:
+            parser.error(f"no peer {name}: choose from {', '.join(PEERS)}")
+    names = args.peers or list(PEERS)
+    missing = {p.environment for p in map(PEERS.get, names) if not (args.environments / p.environment / "bin").exists()}
+    if missing:
+        parser.error(f"not set up in {args.environments}: scaling/peers/setup.sh {' '.join(sorted(missing))}")
+    if (load := busy()) > BUSY and not args.anyway:
+        parser.error(f"others use {load:.2f} cores of this machine: wait, or give --anyway")
+    failed = [name for name in names if train(name, args)]
+    table.write(args.results, args.readme, args.t0, args.t18)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

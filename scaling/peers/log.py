@@ -1,0 +1,68 @@
+"""What every runner writes: a JSON line per window of games, and what was run, beside it."""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections import deque
+from pathlib import Path
+
+from scaling.peers import START
+
+WINDOW = 100  # games in a mean
+INTERVAL = 5.0  # seconds between lines
+
+
+def arguments(description):
+    """The parser that all runners share."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--seconds", type=float, required=True, help="wall-clock budget, start-up included")
+    parser.add_argument("--out", type=Path, required=True, help="JSON lines; what was run goes into the .json beside")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def cores():
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def versions(*packages):
+    """Python's version and those of installed packages."""
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
+
+
+class Log:
+    """One run's lines. Scores are of whole games, -21 to 21, whatever the trainer itself learns from."""
+
+    def __init__(self, args, **about):
+        """``about``: name, settings, game and versions, as the README's tables show them."""
+        self._scores, self._games, self._seconds = deque(maxlen=WINDOW), 0, args.seconds
+        self._written, self._due = -1, 0.0
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        about |= {"seconds": args.seconds, "seed": args.seed, "cores": cores()}
+        args.out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        self._file = open(args.out, "w", encoding="utf-8")  # noqa: SIM115 held until the process ends
+
+    def game(self, score):
+        """A game has ended."""
+        self._scores.append(float(score))
+        self._games += 1
+
+    def steps(self, env_steps):
+        """``env_steps`` agent steps are done, over all envs. True when the budget is spent."""
+        mean = sum(self._scores) / len(self._scores) if self._scores else None
+        return self.line(env_steps, mean, self._games)
+
+    def line(self, env_steps, return_mean, games):
+        """Write a line if there is something new and it is time for one. True when the budget is spent."""
+        wall = time.perf_counter() - START
+        over = wall >= self._seconds
+        if env_steps > self._written and (over or wall >= self._due):
+            line = {"wall_s": round(wall, 2), "env_steps": env_steps, "return_mean": return_mean, "games": games}
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            self._written, self._due = env_steps, wall + INTERVAL
+        return over

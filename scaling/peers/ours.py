@@ -1,0 +1,71 @@
+"""pg_mpi itself, by its default recipe, one rank per core."""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from scaling.peers.log import Log, arguments, cores, versions
+
+ROOT = Path(__file__).parents[2]
+GAME = {
+    "emulator": "ale-py, ALE/Pong-v5",
+    "frame skip": "4, last frame",
+    "sticky actions": "0.25",
+    "start": "at once",
+    "actions": "3 (those that differ)",
+    "observation": "80x80 binary, two screens",
+    "reward": "as given",
+    "longest game": "108,000 frames",
+}
+
+
+def commit():
+    """The commit that this checkout stands at, and whether files differ from it."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+def newest(path):
+    """The last whole line of a metrics file that is being written, or None."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines[-2:] if line.endswith("\n")]
+    return json.loads(whole[-1]) if whole else None
+
+
+def follow(job, metrics, log):
+    """Write what the job reports to the log until it ends or the budget is spent."""
+    over = False
+    while not over and job.poll() is None:
+        time.sleep(1)
+        line = newest(metrics)
+        over = line is not None and log.line(line["env_steps"], line["return_mean"], line["games"])
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--preset", default="default", help="pg_mpi's --preset")
+    args = parser.parse_args()
+    log = Log(
+        args,
+        name="pg_mpi",
+        settings=f"--preset {args.preset}, {cores()} ranks",
+        game=GAME,
+        versions={"pg_mpi": commit(), **versions("numpy", "ale-py", "mpi4py")},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder, "run")
+        flags = {"preset": args.preset, "seed": args.seed, "run-dir": run}
+        command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(cores()), "pg_mpi.train"]
+        command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+        with subprocess.Popen(command, cwd=ROOT) as job:
+            follow(job, run / "metrics.jsonl", log)
+            job.send_signal(signal.SIGTERM)  # which the launcher turns into a checkpoint and an end
+    return job.returncode not in (0, 75)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""Sample Factory's APPO with the settings of its own Atari example."""
+
+import tempfile
+
+import ale_py  # noqa: F401 registers the game, which this Gymnasium does not do by itself
+import numpy as np
+from sample_factory.algo.runners.runner import AlgoObserver
+from sample_factory.algo.utils.misc import EPISODIC, ExperimentStatus
+from sample_factory.envs.env_utils import register_env
+from sample_factory.train import make_runner
+from sf_examples.atari.atari_utils import make_atari_env
+from sf_examples.atari.train_atari import parse_atari_args
+
+from scaling.peers.log import Log, arguments, versions
+
+FRAME_SKIP = 4
+GAME = {
+    "emulator": "ale-py, PongNoFrameskip-v4",
+    "frame skip": "4, brighter of the last two",
+    "sticky actions": "none",
+    "start": "1 to 30 no-ops, then FIRE",
+    "actions": "6",
+    "observation": "84x84 grey, 4 stacked",
+    "reward": "sign",
+    "longest game": "108,000 frames",
+}
+
+
+def make_pong(name, cfg, env_config, render_mode=None):
+    """The example's game. Made here, so that each worker process imports this module, and ale_py with it."""
+    return make_atari_env(name, cfg, env_config, render_mode)
+
+
+class Report(AlgoObserver):
+    """Passes steps on to the log, and stops at the budget: its own ``train_for_seconds`` never fires in 2.1.1."""
+
+    def __init__(self, log):
+        self._log = log
+
+    def on_training_step(self, runner, training_iteration_since_resume):
+        frames = sum(runner.env_steps.values())
+        if self._log.steps(frames // FRAME_SKIP):
+            runner.cfg.train_for_env_steps = 0  # read by the runner alone, right after this
+
+    def game(self, runner, message, policy):
+        """A worker's message that a game has ended; the wrapper below all others has its whole score."""
+        self._log.game(np.asarray(message[EPISODIC]["RecordEpisodeStatistics_reward"]).item())
+
+
+def main():
+    args = arguments(__doc__).parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        flags = {"env": "atari_pong", "device": "cpu", "seed": args.seed, "train_dir": folder, "experiment": "pong"}
+        cfg = parse_atari_args([f"--{name}={value}" for name, value in flags.items()])
+        register_env("atari_pong", make_pong)
+        log = Log(
+            args,
+            name="Sample Factory APPO",
+            settings=f"its Atari example's: {cfg.num_workers} workers, rollouts of {cfg.rollout}, {cfg.num_epochs} "
+            f"epochs, batches of {cfg.batch_size}",
+            game=GAME,
+            versions=versions("sample-factory", "torch", "gymnasium", "ale-py", "numpy"),
+        )
+        cfg, runner = make_runner(cfg)
+        report = Report(log)
+        runner.register_observer(report)
+        runner.register_episodic_stats_handler(report.game)
+        status = runner.init()
+        if status == ExperimentStatus.SUCCESS:
+            status = runner.run()
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,69 @@
+"""Stable-Baselines3 PPO with RL-Zoo's settings for Atari."""
+
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_atari_env
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
+
+from scaling.peers.log import Log, arguments, versions
+
+SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules fall to zero; the clock stops us long before
+VEC_ENVS = {"subproc": SubprocVecEnv, "dummy": DummyVecEnv}
+GAME = {
+    "emulator": "ale-py, PongNoFrameskip-v4",
+    "frame skip": "4, brighter of the last two",
+    "sticky actions": "none",
+    "start": "1 to 30 no-ops, then FIRE",
+    "actions": "6",
+    "observation": "84x84 grey, 4 stacked",
+    "reward": "sign",
+    "longest game": "108,000 frames",
+}
+
+
+class Report(BaseCallback):
+    """Passes finished games on to the log, and stops at the budget."""
+
+    def __init__(self, log):
+        super().__init__()
+        self._log = log
+
+    def _on_step(self):
+        for info in self.locals["infos"]:
+            if "episode" in info:  # of the Monitor below all other wrappers: whole games, rewards as they came
+                self._log.game(info["episode"]["r"])
+        return not self._log.steps(self.num_timesteps)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--vec-env", choices=VEC_ENVS, default="subproc", help="how the 8 envs run")
+    args = parser.parse_args()
+    log = Log(
+        args,
+        name="Stable-Baselines3 PPO",
+        settings=f"RL-Zoo's for Atari: 8 envs ({args.vec_env}), 128 steps, 4 epochs, batches of 256",
+        game=GAME,
+        versions=versions("stable-baselines3", "torch", "gymnasium", "ale-py", "numpy"),
+    )
+    # the prefix makes every subprocess import ale_py, which registers the game there
+    envs = make_atari_env("ale_py:PongNoFrameskip-v4", n_envs=8, seed=args.seed, vec_env_cls=VEC_ENVS[args.vec_env])
+    model = PPO(
+        "CnnPolicy",
+        VecFrameStack(envs, n_stack=4),
+        n_steps=128,
+        n_epochs=4,
+        batch_size=256,
+        learning_rate=lambda left: 2.5e-4 * left,
+        clip_range=lambda left: 0.1 * left,
+        vf_coef=0.5,
+        ent_coef=0.01,
+        seed=args.seed,
+        device="cpu",
+    )
+    model.learn(SCHEDULE, callback=Report(log))
+    envs.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The README's tables, from the files in ``results/``.
+
+    python -m scaling.peers.table --t0 100 --t18 400
+
+``--t0`` and ``--t18`` are the wall-clock times in which pg_mpi reaches a mean score of 0 and of 18.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+MARKS = "<!-- results: written by scaling.peers.table -->", "<!-- end of results -->"
+
+
+def read(results):
+    """[(what was run, lines)] of a folder, in the order of speed."""
+    runs = []
+    for path in sorted(results.glob("*.json")):
+        lines = path.with_suffix(".jsonl")
+        text = lines.read_text(encoding="utf-8") if lines.exists() else ""
+        runs.append((json.loads(path.read_text(encoding="utf-8")), [json.loads(line) for line in text.splitlines()]))
+    return sorted(runs, key=lambda run: -(speed(run[1]) or 0))
+
+
+def speed(lines):
+    """Agent steps per second while it trains: from the first line with steps to the last, start-up left out."""
+    first, last = (next((line for line in order if line["env_steps"]), None) for order in (lines, lines[::-1]))
+    if not first:
+        return None
+    if first is last:  # a single report: all that can be said includes the start-up
+        return last["env_steps"] / last["wall_s"]
+    return (last["env_steps"] - first["env_steps"]) / (last["wall_s"] - first["wall_s"])
+
+
+def score(lines, wall):
+    """The last mean score known ``wall`` seconds after the start, as a cell."""
+    if not lines or lines[-1]["wall_s"] < wall:
+        return "not run so long"
+    known = [line for line in lines if line["wall_s"] <= wall and line["return_mean"] is not None]
+    return _score(known[-1]) if known else "no game yet"
+
+
+def _score(line):
+    games = "" if line["games"] >= 100 else f" ({line['games']} games)"
+    return f"{line['return_mean']:+.1f}{games}"
+
+
+def reached(lines, target):
+    """When 100 games first averaged ``target``, as a cell."""
+    times = (line["wall_s"] for line in lines if line["games"] >= 100 and line["return_mean"] >= target)
+    time = next(times, None)
+    return "not reached" if time is None else f"{time:,.0f} s"
+
+
+def _row(cells):
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def _table(header, rows):
+    return "\n".join([_row(header), _row(["---"] * len(header)), *map(_row, rows)])
+
+
+def scores(runs, t0, t18):
+    """The table of speeds and scores."""
+    rows = []
+    for about, lines in runs:
+        if "error" in about:
+            rows.append([about["name"], about["error"], *[""] * 5])
+            continue
+        scored = [line for line in lines if line["return_mean"] is not None]
+        end = f"{_score(scored[-1])} at {scored[-1]['wall_s']:,.0f} s" if scored else "no game ended"
+        first = f"{lines[0]['wall_s']:,.0f} s"
+        cells = [f"{speed(lines) or 0:,.0f}", first, score(lines, t0), score(lines, t18), reached(lines, 0), end]
+        rows.append([about["name"], *cells])
+    header = ["", "steps/s", "first report", f"score at {t0:g} s", f"score at {t18:g} s", "0 reached after", "end"]
+    return _table(header, rows)
+
+
+def games(runs):
+    """The table of what each calls a game of Pong."""
+    known = [about for about, _ in runs if "game" in about]
+    keys = dict.fromkeys(key for about in known for key in about["game"])
+    return _table(["", *keys], [[about["name"], *(about["game"].get(key, "") for key in keys)] for about in known])
+
+
+def settings(runs):
+    """What was run with what, as a list."""
+    lines = []
+    for about, _ in runs:
+        if "versions" in about:
+            packages = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+            budget = f"{about['seconds']:g} s, seed {about['seed']}, {about['cores']} cores"
+            busy = f", others used {about['busy_before']:.2f} cores before" if "busy_before" in about else ""
+            lines.append(f"- **{about['name']}**: {about['settings']}; {budget}{busy}; {packages}")
+    return "\n".join(lines)
+
+
+def write(results, readme, t0, t18):
+    """Put the tables between the marks in ``readme``."""
+    runs = read(results)
+    parts = [scores(runs, t0, t18), games(runs), settings(runs)] if runs else ["Not measured yet."]
+    text = readme.read_text(encoding="utf-8")
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    readme.write_text("\n\n".join([before + MARKS[0], *parts, MARKS[1] + after]), encoding="utf-8")
+
+
+def add_times(parser):
+    """The options that the comparison shares with this module."""
+    parser.add_argument("--t0", type=float, default=100, help="seconds in which pg_mpi reaches a mean score of 0")
+    parser.add_argument("--t18", type=float, default=400, help="seconds in which pg_mpi reaches a mean score of 18")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="where the tables go")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    add_times(parser)
+    args = parser.parse_args()
+    write(args.results, args.readme, args.t0, args.t18)
+
+
+if __name__ == "__main__":
+    main()

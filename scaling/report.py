@@ -1,0 +1,174 @@
+"""Measured speeds → costs and shares: the table and the picture; and what the commands here have in common."""
+
+import os
+import platform
+import shlex
+import signal
+import statistics
+import sys
+
+from pg_mpi.cluster import comm, launch
+from pg_mpi.config import train_parser
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import nearest
+from pg_mpi.record.run_folder import provenance
+
+#: Every part: its name, what it is, and the part that its cost is the difference to.
+PARTS = (
+    ("emulator", "emulator alone", None),
+    ("features", "+ features", "emulator"),
+    ("inference", "+ inference", "features"),
+    ("sampling", "+ sampling", "inference"),
+    ("play", "+ recording: full play", "sampling"),
+    ("train", "+ learning: training", "play"),
+    ("no_emulator", "training, stub: recorded screens", "train"),
+    ("no_policy", "training, stub: recorded actions", "train"),
+    ("no_exchange", "training, stub: ranks alone", "train"),
+)
+
+
+def summary(speeds, ranks):
+    """The keys of the result that follow from the speeds of each part, a list of steps/s over all ranks each.
+
+    ``us_per_step``: microseconds of one rank. ``cost_us``: what the part adds, or what a stub takes out.
+    ``share``: of the emulator's speed. ``spread``: largest less smallest speed, by the median.
+    """
+    medians = {name: round(statistics.median(values), 1) for name, values in speeds.items()}
+    per_step = {name: 1e6 * ranks / sps for name, sps in medians.items()}
+    rows = []
+    for name, label, base in PARTS:
+        cost = per_step[name] - per_step[base] if base else per_step[name]
+        rows.append(
+            {
+                "part": name,
+                "label": label,
+                "stub": name.startswith("no_"),
+                "sps": medians[name],
+                "us_per_step": round(per_step[name], 2),
+                "cost_us": round(-cost if base == "train" else cost, 2),
+                "share": medians[name] / medians["emulator"],
+                "spread": round((max(speeds[name]) - min(speeds[name])) / medians[name], 4),
+                "sps_each": [round(sps, 1) for sps in speeds[name]],
+            }
+        )
+    emulator, play, train = (medians[name] for name in ("emulator", "play", "train"))
+    return {
+        "emulator_sps": emulator,
+        "play_sps": play,
+        "train_sps": train,
+        "play_ratio": play / emulator,
+        "ratio": train / emulator,
+        "parts": rows,
+    }
+
+
+def table(result):
+    """The result as lines for people."""
+    lines = [
+        f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
+        + (": they share cores" if result["ranks"] > result["cores"] else ""),
+        f"medians of {result['repeats']} measurements of {result['seconds']:g} s; steps/s of all ranks, µs of one rank",
+        "",
+        f"{'part':<34}{'steps/s':>9}{'µs/step':>9}{'its µs':>8}{'of emulator':>13}{'spread':>8}",
+    ]
+    for row in result["parts"]:
+        lines.append(
+            f"{row['label']:<34}{row['sps']:>9,.0f}{row['us_per_step']:>9.1f}{row['cost_us']:>8.1f}"
+            f"{row['share']:>13.1%}{row['spread']:>8.1%}"
+        )
+    shares = sorted(result["phase_share"].items(), key=lambda item: -item[1])
+    lines += [
+        "",
+        f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed. A stub's own "
+        "µs are what its part costs in training.",
+        "phases of training: " + ", ".join(f"{name} {share:.1%}" for name, share in shares if share >= 0.0005),
+        f"an update: {result['exchanges_per_update']:.1f} exchanges, {result['bytes_per_update'] / 1e6:.2f} MB from "
+        f"each rank, {result['touched_rows']:,.0f} of {result['rows']:,} rows touched",
+        f"start-up {result['startup_s']:.1f} s, not in these speeds: a run of T seconds has sps_total of about "
+        f"train x (1 - {result['startup_s']:.1f} / T)",
+        f"measured up to step {result['env_steps']:,} of training, "
+        + (f"{result['length_mean']:,.0f} steps a game" if result["length_mean"] else "before the first game's end")
+        + ": other games, other speeds",
+    ]
+    return "\n".join(lines)
+
+
+def draw(path, result):
+    """A bar of steps/s for each part; the emulator's speed as a line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = result["parts"][::-1]
+    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    colours = ["0.75" if row["stub"] else "C0" for row in rows]
+    bars = axes.barh([row["label"] for row in rows], [row["sps"] for row in rows], color=colours)
+    axes.bar_label(bars, [f" {row['sps']:,.0f}  {row['share']:.0%}" for row in rows])
+    axes.axvline(result["emulator_sps"], color="0.4", linewidth=0.8, linestyle="--")
+    axes.set(xlabel="steps/s of all ranks; % of the emulator alone", xlim=(0, 1.2 * max(row["sps"] for row in rows)))
+    axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def cpu_model():
+    """The processor's name, as far as the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def facts(module, argv):
+    """Where a result comes from: command, commit, time, versions, processor, usable hardware threads."""
+    start = provenance(argv, None, None, None)
+    return {
+        "command": shlex.join(["python", "-m", module, *argv]),
+        **{name: start[name] for name in ("commit", "time", "versions")},
+        "cpu": cpu_model(),
+        "cores": launch.usable_threads(),
+    }
+
+
+def refuse_mpirun():
+    """Raise ``UsageError`` as one of many processes."""
+    if (comm.first_number(comm.PROMISES) or 1) > 1:
+        raise UsageError("this command starts its own ranks: leave mpirun away and give --ranks")
+
+
+def check_flags(words, ours, refused):
+    """Raise ``UsageError`` unless each flag of ``words``, which the parser ``ours`` left over, is one of training.
+
+    ``refused``: names of the settings of training that make no sense here.
+    """
+    known, theirs = ([flag for a in p._actions for flag in a.option_strings] for p in (ours, train_parser()))
+    for flag in (word.split("=", 1)[0] for word in words if word.startswith("--")):
+        if flag not in theirs:
+            raise UsageError(f"unknown argument {flag}{nearest(flag, known + theirs)}: see --help")
+        if flag[2:].replace("-", "_") in refused:
+            raise UsageError(f"{flag} means nothing here: each run has its own, see --help")
+
+
+def make_folder(path):
+    """The folder of ``--out``. Raises ``UsageError`` if it cannot be written."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {path} cannot be written ({error.strerror}): give another folder") from None
+    if not os.access(path, os.W_OK):
+        raise UsageError(f"--out {path} cannot be written: give another folder")
+
+
+def run(main):
+    """Run a command's ``main(argv)`` and end the process; a ``UsageError`` is one line and exit code 2."""
+    try:
+        code = main(sys.argv[1:])
+    except UsageError as error:
+        print(f"pg_mpi: error: {error}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    sys.exit(code)

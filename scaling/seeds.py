@@ -1,0 +1,97 @@
+"""How fast it learns, over seeds: the same training from scratch with several seeds, one after another.
+
+    python -m scaling.seeds --preset default,fast --seeds 0-4 --out FOLDER [-- TRAIN FLAGS]
+
+Each run goes to ``--target`` or to ``--limit``, on ``--ranks`` ranks, with nothing else beside it; presets take
+turns, so that a drift of the machine meets all of them. FOLDER gets one JSON file a run, and those that are there
+are not run again. ``--evaluate`` then plays 100 games with each run's last weights in four ways, ``--table`` prints
+the medians. Run folders stay in ``--runs``.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from pg_mpi.cluster.launch import mpirun_command
+from pg_mpi.config import Parser
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, duration, integer, real
+from scaling.curves import summary
+from scaling.tables import seeds_table
+
+WAYS = tuple((sticky, greedy) for sticky in (0.25, 0.0) for greedy in (False, True))
+
+
+def parser():
+    """The command line."""
+    p = Parser(prog="python -m scaling.seeds", description=__doc__.splitlines()[0], allow_abbrev=False)
+    p.add_argument("--preset", default="default,fast", help="presets, with commas (default: default,fast)")
+    p.add_argument("--seeds", default="0-4", help="first-last (default: 0-4)")
+    p.add_argument("--ranks", default="2", help="ranks of each run (default: 2)")
+    p.add_argument("--target", default="18", help="stop at this mean of the last 100 games (default: 18)")
+    p.add_argument("--limit", default="00:10:00", help="or after HH:MM:SS (default: 00:10:00)")
+    p.add_argument("--out", default="scaling/results/seeds", help="folder of the results")
+    p.add_argument("--runs", default="runs/seeds", help="folder of the run folders")
+    p.add_argument("--evaluate", action="store_true", help="play 100 games in four ways with each run's last weights")
+    p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
+    p.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of pg_mpi.train")
+    return p
+
+
+def main(argv):
+    """Run, evaluate or tabulate; the process's exit code."""
+    args = parser().parse(argv)
+    first, _, last = args.seeds.partition("-")
+    seeds = range(checked(integer(0), first, "--seeds"), checked(integer(0), last or first, "--seeds") + 1)
+    ranks, out, runs = checked(integer(), args.ranks, "--ranks"), Path(args.out), Path(args.runs)
+    checked(real(), args.target, "--target")
+    checked(duration, args.limit, "--limit")
+    if not args.table:
+        out.mkdir(parents=True, exist_ok=True)
+        for seed in seeds:
+            for preset in args.preset.split(","):
+                result, run = out / f"{preset}-s{seed}.json", runs / f"{preset}-s{seed}"
+                if not result.exists():
+                    train(run, preset, seed, ranks, args)
+                    result.write_text(json.dumps(summary(run)) + "\n", encoding="utf-8")
+                if args.evaluate:
+                    evaluate(result, run, ranks)
+    print(seeds_table([json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]))
+    return 0
+
+
+def train(run, preset, seed, ranks, args):
+    """One training run; a run that an earlier call left unfinished is refused, for its seconds would be torn."""
+    budgets = ["--target-return", args.target, "--max-walltime", args.limit]
+    flags = ["--preset", preset, "--seed", str(seed), "--run-dir", str(run), "--resume", "never", *args.flags]
+    _start(ranks, "pg_mpi.train", *flags, *budgets, codes=(0, 75))
+
+
+def evaluate(result, run, ranks):
+    """Add the four evaluations of a run's last weights to its result, where they are missing."""
+    content = json.loads(result.read_text(encoding="utf-8"))
+    evaluations = content.setdefault("evaluations", [])
+    for sticky, greedy in WAYS[len(evaluations) :]:
+        flags = ["--games", "100", "--sticky", str(sticky), "--json", *(["--greedy"] if greedy else [])]
+        reply = json.loads(_start(ranks, "pg_mpi.evaluate", str(run), *flags).splitlines()[-1])
+        kept = ("sticky", "greedy", "games", "seed", "mean", "median", "ci95", "length_mean")
+        evaluations.append({key: reply[key] for key in kept})
+        result.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def _start(ranks, *words, codes=(0,)):
+    """Run a module on this many ranks; its standard output. Raises ``RuntimeError`` for any other exit code."""
+    command = [*mpirun_command(ranks), sys.executable, "-m", *words]
+    print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    if done.returncode not in codes:
+        raise RuntimeError(f"exit code {done.returncode}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (UsageError, RuntimeError) as error:
+        sys.exit(f"scaling.seeds: {error}")

@@ -1,0 +1,183 @@
+"""The ceiling: every part plays the recorded games, stubs leave no trace, and the numbers fit together."""
+
+import dataclasses
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+from jobs import SMALL, one_line, run
+
+from pg_mpi.cluster.comm import World
+from pg_mpi.config import parse_train
+from scaling import parts, report, stubs
+
+KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
+KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "bytes_per_update", "exchanges_per_update"}
+QUICK = ["--seconds", "0.05", "--repeats", "1", "--json", *SMALL, "--max-frames", "1200"]
+
+
+def ceiling(cwd, *args):
+    return run([sys.executable, "-m", "scaling.ceiling", *map(str, args)], cwd)
+
+
+@pytest.fixture(scope="module")
+def switch():
+    return stubs.StubWorld(World())
+
+
+@pytest.fixture(scope="module")
+def bench(switch, tmp_path_factory):
+    """A small trainer of one rank, two games a round that the frame cap ends, after its first update."""
+    folder = tmp_path_factory.mktemp("bench")
+    words = [*SMALL, "--max-frames", "1200", "--envs-per-rank", "2", "--run-dir", str(folder / "run")]
+    bench = parts.Bench(switch, *parse_train(words))
+    update(bench)
+    bench.mark()
+    return bench
+
+
+@pytest.fixture
+def scripts(bench):
+    bench.put_back()
+    return bench.record()
+
+
+def update(bench):
+    bench.play()
+    bench.learn()
+    bench.report()
+    return bench.policy.theta.copy()
+
+
+def test_replays_reach_the_recorded_scores(bench, scripts):
+    assert all(len(script.games) == 1 and script.games[0][1] == len(script.codes) for script in scripts)
+    assert scripts[0].codes != scripts[1].codes
+    for replay in (
+        parts.emulate,
+        parts.look,
+        lambda envs, scripts: parts.look(envs, scripts, bench.network),
+        lambda envs, scripts: parts.look(envs, scripts, bench.network, draw=True),
+    ):
+        bench.rewind()
+        replay(bench.envs, scripts)  # raises if it went another way
+    bench.rewind()
+    bench.play()
+    assert bench.scripts() == scripts
+
+
+def test_a_replay_that_goes_wrong_is_found(bench, scripts):
+    (score, steps), *others = scripts[1].games
+    wrong = [scripts[0], dataclasses.replace(scripts[1], games=[(score + 1, steps), *others])]
+    short = [scripts[0], dataclasses.replace(scripts[1], codes=scripts[1].codes[:-1])]
+    for replay in (parts.emulate, parts.look):
+        for bad in (wrong, short):
+            bench.rewind()
+            with pytest.raises(RuntimeError, match="left the recorded game"):
+                replay(bench.envs, bad)
+    actions = scripts[0].actions
+    other = [dataclasses.replace(scripts[0], actions=[*actions[:-1], (actions[-1] + 1) % 3]), scripts[1]]
+    bench.rewind()
+    with pytest.raises(RuntimeError, match=f"at step {len(actions) - 1}"):
+        parts.look(bench.envs, other, bench.network, draw=True)
+
+
+def test_stubs_leave_no_trace(bench, switch, scripts):
+    learned = update(bench)
+    for stub in (
+        stubs.without_emulator(bench, scripts),
+        stubs.without_policy(bench, scripts),
+        stubs.without_exchange(switch),
+    ):
+        bench.put_back()
+        with stub as games:
+            update(bench)
+        if games:
+            assert [env.trajectory.games for env in bench.envs] == [script.games for script in scripts]
+            assert sum(game.acts for game in games) == bench.played
+        bench.put_back()
+        np.testing.assert_array_equal(update(bench), learned)
+
+
+def test_without_the_policy_nobody_thinks(bench, scripts):
+    with stubs.without_policy(bench, scripts):
+        bench.rewind()
+        bench.play()
+        assert all((env.trajectory.log_probs == -np.log(3)).all() for env in bench.envs)
+        rewards = [env.trajectory.rewards.sum() for env in bench.envs]
+    assert rewards == [sum(score for score, _ in script.games) for script in scripts]
+
+
+def test_a_stub_world_stands_for_all_ranks():
+    world = World()
+    world.rank, world.size = 1, 3
+    switch = stubs.StubWorld(world)
+    switch.local = True
+    array = np.array([1.0, 2.0])
+    assert switch.sum_(array) is array and array.tolist() == [3.0, 6.0]
+    assert switch.max_(array).tolist() == [3.0, 6.0]
+    assert switch.any(0, 1) == [False, True]
+    assert switch.gather_all("a") == ["a"] * 3
+    switch.barrier()
+    with pytest.raises(RuntimeError, match="no broadcast_"):
+        switch.broadcast_(array)
+
+
+def test_costs_and_shares():
+    sps = {name: [1000.0 - 10 * k] for k, (name, *_) in enumerate(report.PARTS)}
+    sps |= {"emulator": [900.0, 1000.0, 1200.0], "train": [500.0], "no_exchange": [800.0]}
+    result = report.summary(sps, ranks=2)
+    assert (result["emulator_sps"], result["train_sps"], result["ratio"]) == (1000.0, 500.0, 0.5)
+    assert result["play_ratio"] == 0.96
+    rows = {row["part"]: row for row in result["parts"]}
+    assert rows["emulator"]["us_per_step"] == rows["emulator"]["cost_us"] == 2000.0
+    assert rows["emulator"]["spread"] == 0.3 and rows["features"]["spread"] == 0
+    assert rows["features"]["cost_us"] == pytest.approx(2e6 / 990 - 2000, abs=0.01)
+    assert rows["train"]["cost_us"] == pytest.approx(4000 - 2e6 / 960, abs=0.01)
+    assert rows["no_exchange"]["cost_us"] == 1500.0
+    assert [row["part"] for row in result["parts"] if row["stub"]] == ["no_emulator", "no_policy", "no_exchange"]
+
+
+@pytest.mark.parametrize("ranks, flags", [(1, ["--sync", "steps", "--num-steps", "512"]), (2, ["--out", "new/folder"])])
+def test_a_whole_measurement(tmp_path, ranks, flags):
+    result = ceiling(tmp_path, "--ranks", ranks, *QUICK, *flags)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.startswith("{") for line in lines] == [False] * (len(lines) - 1) + [True]
+    found = json.loads(lines[-1])
+    assert found.keys() >= KEYS
+    assert (found["ranks"], found["preset"], found["seconds"], found["repeats"]) == (ranks, "default", 0.05, 1)
+    assert [row["part"] for row in found["parts"]] == [name for name, *_ in report.PARTS]
+    speeds = {row["part"]: row["sps"] for row in found["parts"]}
+    assert found["ratio"] == speeds["train"] / speeds["emulator"] == found["train_sps"] / found["emulator_sps"]
+    assert found["play_ratio"] == speeds["play"] / speeds["emulator"]
+    assert 0 < found["touched_rows"] <= found["rows"]
+    size = 4 * found["exchanges_per_update"] * (16 * found["touched_rows"] + 16 * 4 + 16 + 4 + 1)
+    assert found["bytes_per_update"] == pytest.approx(size)  # rows, heads, biases, the weight; float32
+    assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the training left something behind"
+    if ranks == 2:
+        folder = tmp_path / "new" / "folder"
+        assert json.loads((folder / "ceiling.json").read_text()) == found
+        assert (folder / "ceiling.png").exists() == bool(importlib.util.find_spec("matplotlib"))
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--rank", "2"], "unknown argument --rank (did you mean --ranks?)"),
+        (["--seconds", "0"], "--seconds must be a finite number above 0"),
+        (["--run-dir", "here"], "--run-dir means nothing here"),
+        (["--preset", "fats"], "did you mean fast?"),
+        (["--ranks", "1", "--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    result = ceiling(tmp_path, *words)
+    assert result.returncode == 2 and said in one_line(result)
+    assert not list(tmp_path.iterdir()) and not result.stdout
+
+
+def test_help_teaches(tmp_path):
+    result = ceiling(tmp_path, "--help")
+    assert result.returncode == 0 and "--repeats" in result.stdout and "emulator" in result.stdout

@@ -1,0 +1,82 @@
+"""What is read off a run: times to a score, the ancestor's criterion, tables; and the two runners, once each."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scaling import curves, search
+from scaling.tables import seeds_table
+
+
+def line(wall_s, return_mean, games=200, reward_sum=0.0, reward_count=0):
+    keys = dict.fromkeys(curves.COLUMNS, 0.0)
+    steps = int(wall_s * 1000)
+    return keys | {
+        "wall_s": wall_s,
+        "return_mean": return_mean,
+        "games": games,
+        "ranks": 2,
+        "env_steps": steps,
+        "frames": 4 * steps,
+        "reward_sum": reward_sum,
+        "reward_count": reward_count,
+    }
+
+
+def test_a_target_counts_from_a_hundred_games_on():
+    lines = [line(1.0, 20.0, games=99), line(2.0, 0.0, games=100), line(3.0, 0.5), line(4.0, 18.0), line(5.0, 19.0)]
+    above = curves.time_to(lines, 0.0, strictly=True)
+    assert above == {"wall_s": 3.0, "env_steps": 3000, "frames": 12_000, "games": 200, "core_s": 6.0}
+    assert curves.time_to(lines, 18.0, strictly=False)["wall_s"] == 4.0
+    assert curves.time_to(lines, 20.0, strictly=False) is None
+
+
+def test_the_ancestors_criterion_by_hand():
+    """Four seconds of lost points, then won ones: r = -1, then 1 - 2 * 0.95**n, above 0 from n = 14 on."""
+    lines = [line(4.0, -21, reward_sum=-8, reward_count=8), line(60.0, 0, reward_sum=56, reward_count=56)]
+    times, means, smoothed = curves.reward_rates(lines)
+    np.testing.assert_allclose(times[:3], [2, 4, 6])
+    np.testing.assert_allclose(means[:4], [-1, -1, 1, 1])
+    np.testing.assert_allclose(smoothed[:4], [-1, -1, -0.9, -0.805])
+    assert curves.time_to_rate(lines) == 4 + 2 * 14
+    assert curves.time_to_rate(lines[:1]) is None
+
+
+def test_windows_without_a_point_are_left_out():
+    lines = [line(10.0, -21), line(12.0, -21, reward_sum=-1, reward_count=2)]
+    times, means, _ = curves.reward_rates([*lines, line(13.0, -21)])
+    assert times.tolist() == [12.0] and means.tolist() == [-0.5]
+
+
+def result(seed, above_0, at_18):
+    costs = [value and {"wall_s": value, "env_steps": 1, "frames": 4, "core_s": 2} for value in (above_0, at_18)]
+    end = {"return_mean": 18.0, "sps_total": 7000.0, "rss_mb": 110.0}
+    facts = {"preset": "fast", "seed": seed, "above_0": costs[0], "at_18": costs[1], "rate_above_0_s": 30.0}
+    return facts | {"end": end}
+
+
+def test_the_table_has_medians_spread_and_what_never_came():
+    table = seeds_table([result(0, 70.0, 300.0), result(1, 60.0, None), result(2, 90.0, None)]).splitlines()
+    assert table[0] == "| | fast, 3 seeds |"
+    assert table[2] == "| seconds until above 0 | 70 (60 to 90) |"
+    assert table[6] == "| seconds until at least 18 | never (300 to 300), 1 of 3 got there |"
+
+
+def test_a_search_runs_once_and_compares_by_steps(tmp_path):
+    flags = "--sync steps --num-steps 64 --minibatch-size 64 --update-epochs 1 --envs-per-rank 1 --hidden 4"
+    (tmp_path / "try.json").write_text(json.dumps({"common": flags, "try": {"a": "", "b": "--gamma 0.9"}}))
+    words = [str(tmp_path / "try.json"), "--seeds", "0-0", "--steps", "128", "--out", str(tmp_path / "out.jsonl")]
+    first = subprocess.run([sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=120)
+    assert first.returncode == 0, first.stderr
+    results = [json.loads(text) for text in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(r["name"], r["end"]["env_steps"]) for r in results] == [("a", 128), ("b", 128)]
+    again = subprocess.run([sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=60)
+    assert again.stdout == first.stdout and "1 of" not in again.stderr
+
+
+def test_a_wrong_flag_stops_a_search_before_it_starts(tmp_path):
+    (tmp_path / "try.json").write_text(json.dumps({"common": "", "try": {"a": "--gama 0.9"}}))
+    with pytest.raises(Exception, match="did you mean --gamma"):
+        search.main([str(tmp_path / "try.json"), "--out", str(tmp_path / "out.jsonl")])
