@@ -6,10 +6,10 @@ import numpy as np
 
 from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down
+from pg_mpi.agent.tying import moves_upside_down, pixel_tie, random_rows, upside_down, with_moves
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
-from pg_mpi.game.features import HEIGHT, WIDTH
+from pg_mpi.game.features import HEIGHT, MOVES, WIDTH
 from pg_mpi.game.survey import find_backgrounds
 from pg_mpi.seeding import WEIGHTS, stream
 
@@ -42,10 +42,12 @@ def learn_game(config):
 def make_policy(config, knowledge):
     """The policy of ``config`` with its random start, the same on every rank that has the same numpy."""
     shape, difference = (HEIGHT, WIDTH), config.features == "difference"
-    tie = pixel_tie(shape, difference, config.tiles)
+    tie, flip = pixel_tie(shape, difference, config.tiles), upside_down(shape)
+    if config.features == "motion":
+        tie, flip = with_moves(tie, MOVES), np.append(flip, len(flip) + moves_upside_down(MOVES))
     plain = config.method == "reinforce"
     policy = Policy(
-        [tie, tie[upside_down(shape)]] if knowledge.swap else [tie],
+        [tie, tie[flip]] if knowledge.swap else [tie],
         config.hidden,
         len(knowledge.codes),
         swap=knowledge.swap,

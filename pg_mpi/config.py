@@ -39,7 +39,11 @@ class TrainConfig:
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
 
-    features: str = _setting("pair", choice("pair", "difference"), "what the policy sees of two frames")
+    features: str = _setting(
+        "motion",
+        choice("motion", "pair", "difference"),
+        "what the policy sees: two frames and what moved; two; or one minus the other",
+    )
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
     )
@@ -60,7 +64,12 @@ class TrainConfig:
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
     learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
-        2_500_000, integer(0), "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant"
+        2_500_000,
+        integer(0),
+        "learning rate (or desired KL) and entropy bonus fall to a tenth over this many steps; 0: constant",
+    )
+    desired_kl: float = _setting(
+        0.0, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
     gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")

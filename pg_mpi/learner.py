@@ -11,22 +11,25 @@ from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.advantages import discounted_returns, generalised_advantages, standardise
 from pg_mpi.trajectory import Trajectory
 
+PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
+
 
 class Learner:
     """One update after another, on all ranks together.
 
     Attributes:
         exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that
-            was not finite.
+            was not finite; ``pace`` is the factor on the learning rate that holds the desired KL.
         flops: floating-point operations of this rank since it started.
     """
 
-    _COUNTERS = ("exchanges", "bytes_exchanged", "skipped")
+    _COUNTERS = ("exchanges", "bytes_exchanged", "skipped", "pace")
 
     def __init__(self, policy, optimizer, config, world, phases):
         self.policy, self.optimizer, self.config = policy, optimizer, config
         self._world, self._phases = world, phases
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = 0
+        self.pace = 1.0
 
     def update(self, trajectories, shuffle, anneal=1.0):
         """Learn from this round's trajectories, any number of samples on any rank.
@@ -42,13 +45,13 @@ class Learner:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            batch = Batch(trajectories, self.config, self.policy)
+            batch = Batch(trajectories, self.policy)
         rows = self._touched_rows(batch)
         with self._phases("gradient"):
             batch.xs = self.policy.restrict(batch.xs, rows)
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
-        session = _Session(theta, state, self.config.learning_rate * anneal, self.config.ent_coef * anneal)
+        session = _Session(theta, state, self._learning_rate(anneal), self.config.ent_coef * anneal)
         taken = self.optimizer.steps
         learn = self._reinforce if self.config.method == "reinforce" else self._clipped
         sums = learn(batch, session, shuffle)
@@ -58,7 +61,22 @@ class Learner:
             for slot, changed in zip(self.optimizer.state, state):
                 self.policy.put(slot, rows, changed)
         self.skipped += session.skipped
-        return self._metrics(sums, session)
+        metrics = self._metrics(sums, session)
+        if self.config.desired_kl and metrics["approx_kl"]:
+            self._pace(metrics["approx_kl"], anneal)
+        return metrics
+
+    def _learning_rate(self, anneal):
+        """This update's step size: annealed itself, or paced by a KL target that is annealed instead."""
+        return self.config.learning_rate * (self.pace if self.config.desired_kl else anneal)
+
+    def _pace(self, kl, anneal):
+        """Bring the next update's KL nearer to the target by a slightly longer or shorter step.
+
+        Equal on all ranks, for ``kl`` is a sum over all of them.
+        """
+        change = (anneal * self.config.desired_kl / kl) ** PACE_POWER
+        self.pace *= min(PACE_LIMIT, max(1 / PACE_LIMIT, change))
 
     def counters(self):
         """The running counts, for a checkpoint: a JSON-able dict."""
@@ -81,6 +99,7 @@ class Learner:
     def _reinforce(self, batch, session, shuffle):
         """One step along the games' summed gradient, averaged over envs. Returns sums for the metrics."""
         with self._phases("gradient"):
+            batch.estimate(self.config)
             outputs, hidden = self.policy.forward(session.theta, batch.xs)
             loss, d_logits, entropy = grad.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
             d_outputs = np.zeros_like(outputs)
@@ -91,7 +110,6 @@ class Learner:
 
     def _clipped(self, batch, session, shuffle):
         """Epochs of clipped-surrogate minibatches. Returns sums for the metrics."""
-        self._standardise(batch)
         n = len(batch.actions)
         total = int(self._world.sum_(np.array([n]))[0])
         minibatches = max(1, round(total / self.config.minibatch_size))
@@ -99,6 +117,9 @@ class Learner:
         cuts = (np.arange(minibatches + 1) * n + self._world.rank * minibatches // self._world.size) // minibatches
         sums = dict.fromkeys(("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), 0.0)
         for _ in range(self.config.update_epochs):
+            with self._phases("gradient"):
+                batch.estimate(self.config)
+            self._standardise(batch)
             order = shuffle.permutation(n)
             for chosen in (order[a:b] for a, b in zip(cuts, cuts[1:])):
                 with self._phases("gradient"):
@@ -110,6 +131,7 @@ class Learner:
         xs, actions, config = [x[chosen] for x in batch.xs], batch.actions[chosen], self.config
         outputs, hidden = self.policy.forward(session.theta, xs)
         log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
+        batch.values[chosen] = values
         loss, d_logits, kl, clipped = grad.clipped_surrogate(
             log_pi, actions, batch.log_probs[chosen], batch.advantages[chosen], config.clip_coef
         )
@@ -184,31 +206,42 @@ class Batch:
     Attributes:
         xs: the observations on the policy's parameter rows, one csr (n, rows) per tie.
         actions: int64 (n,).
-        log_probs, advantages, targets: (n,) of the policy's dtype.
+        log_probs: (n,) of the policy's dtype, of the actions when they were drawn.
+        values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.
+        advantages, targets: (n,) of the policy's dtype, by ``estimate``.
         envs: how many envs played.
     """
 
-    def __init__(self, trajectories, config, policy):
+    def __init__(self, trajectories, policy):
         dtype = policy.theta.dtype
-        envs, trajectories = len(trajectories), trajectories or [Trajectory(steps=1)]  # no sample: empty arrays
+        self.envs = len(trajectories)
+        self._trajectories = trajectories = trajectories or [Trajectory(steps=1)]  # no sample: empty arrays
         observed = np.concatenate([t.observed for t in trajectories])
         starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in trajectories])))
         ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])
         self.xs = policy.project(csr_matrix((ones, observed, starts), shape=shape))
         self.actions = np.concatenate([t.actions for t in trajectories])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
-        advantages = [_advantages(t, config) for t in trajectories]
-        self.advantages = np.concatenate(advantages).astype(dtype)
-        values = np.concatenate([t.values for t in trajectories])
-        self.targets = (np.concatenate(advantages) + values).astype(dtype)
-        self.envs = envs
+        self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
+
+    def estimate(self, config):
+        """Set the advantages, and the targets of the values, from the values as they are now.
+
+        Before each pass over the samples, so that it learns from what the pass before has learnt of the values.
+        Source: Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?" (2020).
+        """
+        cuts = np.cumsum([t.length for t in self._trajectories])[:-1]
+        envs = zip(self._trajectories, np.split(self.values, cuts))
+        advantages = np.concatenate([_advantages(t, values, config) for t, values in envs])
+        self.targets = (advantages + self.values).astype(self.values.dtype)
+        self.advantages = advantages.astype(self.values.dtype)
 
 
-def _advantages(trajectory, config):
+def _advantages(trajectory, values, config):
     """The advantage of each step of one env: float64 (length,)."""
     t = trajectory
     if config.method == "clipped":
-        return generalised_advantages(t.rewards, t.values, t.ends, t.last_value, config.gamma, config.gae_lambda)
+        return generalised_advantages(t.rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)
     returns = discounted_returns(t.rewards, t.ends, config.gamma)
     cuts = np.cumsum([steps for _, steps in t.games])[:-1]  # each game is standardised by itself
     return np.concatenate([standardise(game) for game in np.split(returns, cuts)])

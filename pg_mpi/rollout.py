@@ -71,8 +71,7 @@ class Player:
             env.trajectory.clear()
         active = list(self.envs)
         while active:
-            for env, outputs in zip(active, self._think(active, network)):
-                self._step(env, outputs, network)
+            self._step(active, network)
             active = [env for env in active if not self._done(env.trajectory)]
         if not self._by_game:
             for env in self.envs:
@@ -83,38 +82,44 @@ class Player:
     def _done(self, trajectory):
         return (len(trajectory.games) if self._by_game else trajectory.length) >= self._share
 
-    def _think(self, envs, network):
-        """Logits and value of each env's observation: a list of lists of floats."""
-        start = perf_counter()
-        outputs = network.forward([env.observation for env in envs])
-        self._phases.seconds["inference"] += perf_counter() - start
-        return outputs
-
     def _value(self, env, network):
-        return self._think([env], network)[0][-1]
+        return network.forward([env.observation])[0][-1]
 
-    def _step(self, env, outputs, network):
-        """Draw an action, act, look, record; start the next game when one ends."""
-        game, seconds = env.game, self._phases.seconds
-        value = outputs.pop()
-        action, log_prob = sample(outputs, env.actions.random())
-        seen = env.observation
+    def _step(self, envs, network):
+        """One step of each env: think, draw, act, look, record; each for all envs before the next.
+
+        So what a part needs stays in the caches from env to env, which one emulator step in between would clear.
+        """
+        codes, seconds = self._codes, self._phases.seconds
         begun = perf_counter()
-        reward = game.act(self._codes[action])
-        over = game.over()
+        seen = [env.observation for env in envs]
+        outputs = network.forward(seen)
+        thought = perf_counter()
+        values = [output.pop() for output in outputs]
+        choices = [sample(logits, env.actions.random()) for env, logits in zip(envs, outputs)]
+        drawn = perf_counter()
+        rewards = [env.game.act(codes[action]) for env, (action, _) in zip(envs, choices)]
+        overs = [env.game.over() for env in envs]
         acted = perf_counter()
-        env.observation = env.encoder.step(game.screen)
+        for env in envs:
+            env.observation = env.encoder.step(env.game.screen)
         seconds["features"] += perf_counter() - acted
-        seconds["emulator"] += acted - begun
+        seconds["emulator"] += acted - drawn
+        seconds["inference"] += thought - begun
+        for env, *step in zip(envs, seen, choices, values, rewards, overs):
+            self._record(env, network, *step)
+
+    def _record(self, env, network, seen, choice, value, reward, over):
+        """Add a step to the env's trajectory; start its next game when one ends."""
         env.score += reward
         env.steps += 1
         gain = reward
-        if over and game.truncated():  # the frame cap cut it: what would have come counts
+        if over and env.game.truncated():  # the frame cap cut it: what would have come counts
             gain += self._gamma * self._value(env, network)
-        env.trajectory.record(seen, action, log_prob, value, gain, over or (self._point_ends and reward != 0))
+        env.trajectory.record(seen, *choice, value, gain, over or (self._point_ends and reward != 0))
         if over:
             begun = perf_counter()
             env.trajectory.games.append((env.score, env.steps))
-            game.reset()
+            env.game.reset()
             env.begin()
-            seconds["reset"] += perf_counter() - begun
+            self._phases.seconds["reset"] += perf_counter() - begun

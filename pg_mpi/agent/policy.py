@@ -33,14 +33,25 @@ class Network:
         self._ones = np.ones(len(table), dtype=table.dtype)
 
     def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
-        """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats."""
-        z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
-        for row, active in zip(z, observations):  # a product with ones sums rows in half the time of a reduction
-            np.dot(self._ones[: len(active)], self.table.take(active, 0), out=row)
+        """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats.
+
+        After an emulator step the caches are cold and every call into numpy costs its code anew, so it is few
+        and light calls that count: ``dot`` is half of ``@`` and a third of a reduction here.
+        """
+        if len(observations) == 1:
+            z = self._sum(observations[0])
+        else:
+            z = np.array([self._sum(active) for active in observations])
         z += self.bias
         np.maximum(z, 0, out=z)
-        outputs: list[list[float]] = (z @ self.heads + self.head_bias).tolist()
-        return outputs
+        outputs = z.dot(self.heads)
+        outputs += self.head_bias
+        return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
+
+    def _sum(self, active: Integers) -> Floats:
+        """The sum of the table's rows ``active``: (width,)."""
+        total: Floats = self._ones[: len(active)].dot(self.table.take(active, 0))
+        return total
 
     def flops(self, steps: int, active: int) -> int:
         """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""

@@ -9,11 +9,12 @@ weights between inputs, and the gradient of the shared weights is the adjoint, `
 * mirror: a second tie with the inputs turned upside down, for a policy that is symmetric by construction.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import block_diag, csr_matrix, identity
 
 #: Tile sizes (height, width) of the grids that a first layer is made of: single pixels, square tiles, and bands
 #: that keep one coordinate and blur the other. The first grid of each starts at random, the others at zero.
@@ -22,6 +23,8 @@ GRIDS = {
     "on": ((1, 1), (4, 4), (1, 8)),
     "only": ((1, 8), (8, 1), (4, 4)),
 }
+
+MOVE_WEIGHT = 2  # an input's value: a pixel's is 1, and a small shape has a few of them
 
 
 def pixel_tie(shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32) -> csr_matrix:
@@ -57,6 +60,18 @@ def upside_down(shape: tuple[int, int]) -> NDArray[np.int64]:
     """The permutation of two planes' inputs that turns both upside down: int64 (2 * pixels,)."""
     plane = np.arange(shape[0] * shape[1]).reshape(shape)[::-1].ravel()
     return np.concatenate((plane, plane + plane.size))
+
+
+def with_moves(tie: csr_matrix, moves: tuple[int, ...]) -> csr_matrix:
+    """``tie`` with one more input and parameter row for each move: csr (inputs + moves, rows + moves)."""
+    own = identity(math.prod(moves), dtype=tie.dtype, format="csr") * tie.dtype.type(MOVE_WEIGHT)
+    joined: csr_matrix = block_diag((tie, own), format="csr", dtype=tie.dtype)
+    return joined
+
+
+def moves_upside_down(moves: tuple[int, ...]) -> NDArray[np.int64]:
+    """The permutation of moves, (cells down, cells across, columns, rows moved), that turns them upside down."""
+    return np.arange(math.prod(moves)).reshape(moves)[::-1, :, :, ::-1].ravel()
 
 
 def _count(length: int, tile: int) -> int:

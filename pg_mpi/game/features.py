@@ -5,8 +5,13 @@ it shows none of its background colours. An observation is a set of indices into
 
     pair        plane 0: active now           plane 1: active one step ago
     difference  plane 0: became active        plane 1: ceased to be active
+    motion      pair, and an input for every *move*: where a corner is now, and how far it came in this step
 
 ``difference`` is Karpathy's current-minus-previous frame: plane 0 holds its +1s and plane 1 its -1s.
+
+A corner is the upper or lower end of a shape's left edge. An end that was not there one step ago is paired with each
+of its kind within reach that is there no more, which for a small object is its own. So an input stands for a place
+and a velocity together, which a sum over two planes of pixels cannot express.
 """
 
 import numpy as np
@@ -14,6 +19,11 @@ import numpy as np
 HEIGHT = WIDTH = 80
 PIXELS = HEIGHT * WIDTH
 INPUTS = 2 * PIXELS
+#: Moves: cells of 4 x 8 positions; columns moved, -10 to 9 in twos; rows moved, -5 to 5.
+CELL = (4, 8)
+REACH = (5, 10)
+MOVES = (HEIGHT // CELL[0], WIDTH // CELL[1], REACH[1], 2 * REACH[0] + 1)
+MOST_CORNERS = 24  # that move in one step; more is a change of scene, and tells nothing
 
 
 def crop(screen):
@@ -25,22 +35,26 @@ class FrameEncoder:
     """Turns the screens of one env into observations.
 
     Args:
-        kind: ``pair`` or ``difference``.
+        kind: ``pair``, ``difference`` or ``motion``.
         backgrounds: uint8 (B, 80, 80), the background colours of each position.
     """
 
     def __init__(self, kind, backgrounds):
-        self._observe = self._pair if kind == "pair" else self._difference
+        self._observe = {"pair": self._pair, "difference": self._difference, "motion": self._motion}[kind]
         self._usual = backgrounds[0].astype(np.uint16)
-        self._others = [plane.ravel() for plane in backgrounds[1:]]
+        self._others = [plane.ravel().astype(np.uint16) for plane in backgrounds[1:]]
         self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
         self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
+        self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views
+        self._screen = self._even = None  # the buffer seen last, and its view as pairs of columns
         self._marked = np.zeros(PIXELS, dtype=bool)
         self._before = self._now = np.empty(0, dtype=np.int64)
+        self._corners_before = None  # of the screen one step ago; None: not known yet
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""
         self._now = self._before = self._look(screen)
+        self._corners_before = None
         return self._observe()
 
     def step(self, screen):
@@ -54,15 +68,23 @@ class FrameEncoder:
         Two columns are read as one 16-bit number, whose low byte is the even column: that is several times
         faster than a comparison with a stride. Rare backgrounds are looked up at the few pixels left over.
         """
-        np.bitwise_and(screen.view("<u2")[35:195:2], 0xFF, out=self._colours)
+        if screen is not self._screen:  # an emulator writes into one buffer, so its view is made once
+            self._screen, self._even = screen, screen.view("<u2")[35:195:2]
+        np.bitwise_and(self._even, 0xFF, out=self._colours)
         np.not_equal(self._colours, self._usual, out=self._active)
-        pixels = np.flatnonzero(self._active)
+        pixels = self._flat_active.nonzero()[0]
         for background in self._others:
-            pixels = pixels[self._colours.ravel()[pixels] != background[pixels]]
+            pixels = pixels[self._flat_colours.take(pixels) != background.take(pixels)]
         return pixels
 
     def _pair(self):
         return np.concatenate((self._now, self._before + PIXELS))
+
+    def _motion(self):
+        before = self._corners_before or corners(self._before)
+        self._corners_before = now = corners(self._now)
+        upper, lower = (moves(n - b, b - n) for n, b in zip(now, before))
+        return np.concatenate((self._now, self._before + PIXELS, np.array(sorted(upper | lower), dtype=np.int64)))
 
     def _difference(self):
         return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))
@@ -83,4 +105,39 @@ class FrameEncoder:
     def restore(self, state):
         """Continue after ``state``; returns the observation that was current then."""
         self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
+        self._corners_before = None
         return self._observe()
+
+
+def corners(pixels):
+    """The upper and the lower ends of all left edges among sorted active pixels: two sets of places (``_PLACE``).
+
+    Plain Python: there are few, and after an emulator step it is warm where numpy's small calls are cold.
+    """
+    active = pixels.tolist()
+    edge = [p for p, left in zip(active, [-2, *active]) if p != left + 1 or p % WIDTH == 0]
+    edges = set(edge)
+    upper = {_PLACE[p] for p in edge if p - WIDTH not in edges}
+    return upper, {_PLACE[p] for p in edge if p + WIDTH not in edges}
+
+
+def moves(now, before):
+    """The inputs of all moves from a place of ``before`` to one of ``now`` within reach: a set of ints."""
+    if len(now) > MOST_CORNERS or len(before) > MOST_CORNERS:
+        return set()
+    return {_CELL_OF[p] + _STEPS[p - q] for p in now for q in before if p - q in _STEPS}
+
+
+# Places number the positions with so wide a margin that the difference of two of them tells rows and columns.
+_STRIDE = 2 * WIDTH
+_PLACE = [y * _STRIDE + x for y in range(HEIGHT) for x in range(WIDTH)]
+_CELL_OF = {
+    y * _STRIDE + x: 2 * PIXELS + (y // CELL[0] * MOVES[1] + x // CELL[1]) * MOVES[2] * MOVES[3]
+    for y in range(HEIGHT)
+    for x in range(WIDTH)
+}
+_STEPS = {
+    dy * _STRIDE + dx: (dx + REACH[1]) // 2 * MOVES[3] + dy + REACH[0]
+    for dy in range(-REACH[0], REACH[0] + 1)
+    for dx in range(-REACH[1], REACH[1])
+}

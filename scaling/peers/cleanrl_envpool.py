@@ -161,8 +161,8 @@ def main():
     settings = SETTINGS[args.settings]
     log = Log(
         args,
-        name="EnvPool PPO, CleanRL's settings, our own re-writing",
-        settings=f"CleanRL's for {args.settings.capitalize()}: {settings.envs} envs, {settings.steps} steps, "
+        name=f"EnvPool PPO, CleanRL's settings for {args.settings.capitalize()}, our own re-writing",
+        settings=f"{settings.envs} envs, {settings.steps} steps, "
         f"{settings.epochs} epochs, {settings.minibatches} minibatches, clip {settings.clip}",
         game=GAME,
         versions=versions("envpool", "torch", "numpy"),

@@ -113,6 +113,7 @@ def main():
         parser.error(f"not set up in {args.environments}: scaling/peers/setup.sh {' '.join(sorted(missing))}")
     if (load := busy()) > BUSY and not args.anyway:
         parser.error(f"others use {load:.2f} cores of this machine: wait, or give --anyway")
+    args.results.mkdir(parents=True, exist_ok=True)
     failed = [name for name in names if train(name, args)]
     table.write(args.results, args.readme, args.t0, args.t18)
     return bool(failed)

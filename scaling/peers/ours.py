@@ -16,7 +16,7 @@ GAME = {
     "frame skip": "4, last frame",
     "sticky actions": "0.25",
     "start": "at once",
-    "actions": "3 (those that differ)",
+    "actions": "3 (FIRE held: stay, up, down)",
     "observation": "80x80 binary, two screens",
     "reward": "as given",
     "longest game": "108,000 frames",
