@@ -9,9 +9,9 @@ it shows none of its background colours. An observation is a set of indices into
 
 ``difference`` is Karpathy's current-minus-previous frame: plane 0 holds its +1s and plane 1 its -1s.
 
-A corner is the upper or lower end of a shape's left edge. An end that was not there one step ago is paired with each
-of its kind within reach that is there no more, which for a small object is its own. So an input stands for a place
-and a velocity together, which a sum over two planes of pixels cannot express.
+A corner is the upper or lower end of a shape's left edge. An end is paired with each of its kind within reach
+one step ago: a small object's own, and its near neighbours'. So an input stands for a place and a velocity together,
+or for two objects' places relative to each other, which a sum over two planes of pixels cannot express.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ INPUTS = 2 * PIXELS
 CELL = (4, 8)
 REACH = (5, 10)
 MOVES = (HEIGHT // CELL[0], WIDTH // CELL[1], REACH[1], 2 * REACH[0] + 1)
-MOST_CORNERS = 24  # that move in one step; more is a change of scene, and tells nothing
+MOST_PAIRS = 400  # of ends now and before; beyond that only those that moved count, and then none
 
 
 def crop(screen):
@@ -83,7 +83,7 @@ class FrameEncoder:
     def _motion(self):
         before = self._corners_before or corners(self._before)
         self._corners_before = now = corners(self._now)
-        upper, lower = (moves(n - b, b - n) for n, b in zip(now, before))
+        upper, lower = (moves(n, b) for n, b in zip(now, before))
         return np.concatenate((self._now, self._before + PIXELS, np.array(sorted(upper | lower), dtype=np.int64)))
 
     def _difference(self):
@@ -110,32 +110,35 @@ class FrameEncoder:
 
 
 def corners(pixels):
-    """The upper and the lower ends of all left edges among sorted active pixels: two sets of places (``_PLACE``).
+    """The upper and the lower ends of all left edges among active pixels: two sets of places (``_PLACES``).
 
-    Plain Python: there are few, and after an emulator step it is warm where numpy's small calls are cold.
+    Sets of ints: there are few, and after an emulator step they are warm where numpy's small calls are cold.
     """
-    active = pixels.tolist()
-    edge = [p for p, left in zip(active, [-2, *active]) if p != left + 1 or p % WIDTH == 0]
-    edges = set(edge)
-    upper = {_PLACE[p] for p in edge if p - WIDTH not in edges}
-    return upper, {_PLACE[p] for p in edge if p + WIDTH not in edges}
+    active = set(_PLACES.take(pixels).tolist())
+    edge = active - {p + 1 for p in active}
+    return edge - {p + _STRIDE for p in edge}, edge - {p - _STRIDE for p in edge}
 
 
 def moves(now, before):
-    """The inputs of all moves from a place of ``before`` to one of ``now`` within reach: a set of ints."""
-    if len(now) > MOST_CORNERS or len(before) > MOST_CORNERS:
-        return set()
-    return {_CELL_OF[p] + _STEPS[p - q] for p in now for q in before if p - q in _STEPS}
+    """The inputs of all moves from a place of ``before`` to one of ``now`` within reach: a set of ints.
+
+    In a crowd only those that did not stand still are paired.
+    """
+    if len(now) * len(before) > MOST_PAIRS:
+        now, before = now - before, before - now
+        if len(now) * len(before) > MOST_PAIRS:
+            return set()
+    return {_CELLS[p] + _STEPS[p - q] for p in now for q in before if p - q in _STEPS}
 
 
 # Places number the positions with so wide a margin that the difference of two of them tells rows and columns.
 _STRIDE = 2 * WIDTH
-_PLACE = [y * _STRIDE + x for y in range(HEIGHT) for x in range(WIDTH)]
-_CELL_OF = {
-    y * _STRIDE + x: 2 * PIXELS + (y // CELL[0] * MOVES[1] + x // CELL[1]) * MOVES[2] * MOVES[3]
+_PLACES = np.arange(HEIGHT * _STRIDE).reshape(HEIGHT, _STRIDE)[:, :WIDTH].ravel()
+_CELLS = [
+    2 * PIXELS + (y // CELL[0] * MOVES[1] + min(x, WIDTH - 1) // CELL[1]) * MOVES[2] * MOVES[3]
     for y in range(HEIGHT)
-    for x in range(WIDTH)
-}
+    for x in range(_STRIDE)
+]
 _STEPS = {
     dy * _STRIDE + dx: (dx + REACH[1]) // 2 * MOVES[3] + dy + REACH[0]
     for dy in range(-REACH[0], REACH[0] + 1)

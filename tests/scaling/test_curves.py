@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from scaling import curves, search
 from scaling.tables import seeds_table
 
@@ -68,7 +69,9 @@ def test_a_search_runs_once_and_compares_by_steps(tmp_path):
     flags = "--sync steps --num-steps 64 --minibatch-size 64 --update-epochs 1 --envs-per-rank 1 --hidden 4"
     (tmp_path / "try.json").write_text(json.dumps({"common": flags, "try": {"a": "", "b": "--gamma 0.9"}}))
     words = [str(tmp_path / "try.json"), "--seeds", "0-0", "--steps", "128", "--out", str(tmp_path / "out.jsonl")]
-    first = subprocess.run([sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=120)
+    first = subprocess.run(
+        [sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=120
+    )
     assert first.returncode == 0, first.stderr
     results = [json.loads(text) for text in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(r["name"], r["end"]["env_steps"]) for r in results] == [("a", 128), ("b", 128)]
