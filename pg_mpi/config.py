@@ -53,32 +53,32 @@ class TrainConfig:
         "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
     )
     actions: str = _setting(
-        "auto",
+        "minimal",
         text,
-        "distinct: all that differ; pair: two of them, no NOOP; minimal: the ALE's own set; names, as "
-        "NOOP,RIGHT,LEFT; or auto (Pong's with the button held, else distinct)",
+        "minimal: the ALE's own set; distinct: those that differ within a few steps; pair: two of them, no NOOP; or "
+        "names, as NOOP,RIGHT,LEFT",
     )
     hidden: int = _setting(64, integer(), "hidden units")
     init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(1e-3, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         2_500_000,
         integer(0),
         "learning rate (or desired KL) and entropy bonus fall to a tenth over this many steps; 0: constant",
     )
     desired_kl: float = _setting(
-        0.0, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
+        0.04, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
     gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
-    update_epochs: int = _setting(10, integer(), "passes over each update's samples")
+    update_epochs: int = _setting(8, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
-    vf_coef: float = _setting(0.5, real(0), "weight of the value loss")
+    vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
     checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
@@ -131,6 +131,7 @@ PRESETS = {
         "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,
+        "desired_kl": 0.0,
     },
 }
 

@@ -13,15 +13,9 @@ CODES = {name: action.value for name, action in Action.__members__.items()}
 #: Games whose rules are the same upside down, with the actions that change places.
 SYMMETRIES = {"ALE/Pong-v5": "RIGHT:LEFT,RIGHTFIRE:LEFTFIRE"}
 
-#: Action sets known to learn faster than all distinct ones. Pong: with the button held the ball leaves the paddle
-#: faster, so rallies are half as long and a step teaches more (docs/decisions/009-pong-actions.md).
-FAVOURITES = {"ALE/Pong-v5": "FIRE,RIGHTFIRE,LEFTFIRE"}
-
 
 def choose(actions, env_id, frame_skip):
     """The ALE codes of the policy's actions, from ``--actions``. Raises ``UsageError`` for an unknown name."""
-    if actions == "auto":
-        actions = FAVOURITES.get(env_id, "distinct")
     if actions == "minimal":
         return minimal(env_id)
     if actions not in ("distinct", "pair"):
@@ -36,8 +30,8 @@ def _named(actions):
     for name in names:
         if name not in CODES:
             raise UsageError(
-                f"--actions names an unknown action {name!r}{nearest(name, CODES)}: give auto, distinct, pair, "
-                "minimal, or names such as NOOP,RIGHT,LEFT"
+                f"--actions names an unknown action {name!r}{nearest(name, CODES)}: give minimal, distinct, "
+                "pair, or names such as NOOP,RIGHT,LEFT"
             )
     if len(set(names)) < len(names):
         raise UsageError(f"--actions names an action twice: {actions}")
