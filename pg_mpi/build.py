@@ -6,10 +6,11 @@ import numpy as np
 
 from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import moves_upside_down, pixel_tie, random_rows, upside_down, with_moves
+from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
-from pg_mpi.game.features import HEIGHT, MOVES, WIDTH
+from pg_mpi.game import shapes
+from pg_mpi.game.features import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_backgrounds
 from pg_mpi.seeding import WEIGHTS, stream
 
@@ -44,7 +45,7 @@ def make_policy(config, knowledge):
     shape, difference = (HEIGHT, WIDTH), config.features == "difference"
     tie, flip = pixel_tie(shape, difference, config.tiles), upside_down(shape)
     if config.features == "motion":
-        tie, flip = with_moves(tie, MOVES), np.append(flip, len(flip) + moves_upside_down(MOVES))
+        tie, flip = with_own_rows(tie, shapes.INPUTS), np.append(flip, len(flip) + shapes.upside_down())
     plain = config.method == "reinforce"
     policy = Policy(
         [tie, tie[flip]] if knowledge.swap else [tie],

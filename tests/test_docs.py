@@ -10,6 +10,7 @@ from jobs import ROOT, command, run
 
 from pg_mpi.config import parse_train, train_parser
 from pg_mpi.evaluate import parser as evaluate_parser
+from scaling import ceiling, lockstep, search, seeds
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -28,9 +29,8 @@ def commands(page):
 
 
 def test_every_flag_in_the_docs_exists():
-    known = {
-        flag for parser in (train_parser(), evaluate_parser()) for a in parser._actions for flag in a.option_strings
-    }
+    parsers = (train_parser(), evaluate_parser(), *(tool.parser() for tool in (ceiling, lockstep, search, seeds)))
+    known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
     known |= {"--map-by", "--name"}  # mpirun's, docs/curve.py's
     for page in PAGES:
         if page.parent.name == "decisions":

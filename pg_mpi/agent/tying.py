@@ -9,7 +9,6 @@ weights between inputs, and the gradient of the shared weights is the adjoint, `
 * mirror: a second tie with the inputs turned upside down, for a policy that is symmetric by construction.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ GRIDS = {
     "only": ((1, 8), (8, 1), (4, 4)),
 }
 
-MOVE_WEIGHT = 2  # an input's value: a pixel's is 1, and a small shape has a few of them
+OWN_WEIGHT = 2  # such an input's value: a pixel's is 1, and a small shape has a few of them
 
 
 def pixel_tie(shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32) -> csr_matrix:
@@ -62,16 +61,11 @@ def upside_down(shape: tuple[int, int]) -> NDArray[np.int64]:
     return np.concatenate((plane, plane + plane.size))
 
 
-def with_moves(tie: csr_matrix, moves: tuple[int, ...]) -> csr_matrix:
-    """``tie`` with one more input and parameter row for each move: csr (inputs + moves, rows + moves)."""
-    own = identity(math.prod(moves), dtype=tie.dtype, format="csr") * tie.dtype.type(MOVE_WEIGHT)
+def with_own_rows(tie: csr_matrix, count: int) -> csr_matrix:
+    """``tie`` with ``count`` more inputs, each with a parameter row of its own: csr (inputs + count, rows + count)."""
+    own = identity(count, dtype=tie.dtype, format="csr") * tie.dtype.type(OWN_WEIGHT)
     joined: csr_matrix = block_diag((tie, own), format="csr", dtype=tie.dtype)
     return joined
-
-
-def moves_upside_down(moves: tuple[int, ...]) -> NDArray[np.int64]:
-    """The permutation of moves, (cells down, cells across, columns, rows moved), that turns them upside down."""
-    return np.arange(math.prod(moves)).reshape(moves)[::-1, :, :, ::-1].ravel()
 
 
 def _count(length: int, tile: int) -> int:

@@ -5,25 +5,18 @@ it shows none of its background colours. An observation is a set of indices into
 
     pair        plane 0: active now           plane 1: active one step ago
     difference  plane 0: became active        plane 1: ceased to be active
-    motion      pair, and an input for every *move*: where a corner is now, and how far it came in this step
+    motion      pair, and what moved and how shapes stand to each other (shapes.py), from index 12,800 on
 
 ``difference`` is Karpathy's current-minus-previous frame: plane 0 holds its +1s and plane 1 its -1s.
-
-A corner is the upper or lower end of a shape's left edge. An end is paired with each of its kind within reach
-one step ago: a small object's own, and its near neighbours'. So an input stands for a place and a velocity together,
-or for two objects' places relative to each other, which a sum over two planes of pixels cannot express.
 """
 
 import numpy as np
 
-HEIGHT = WIDTH = 80
+from pg_mpi.game import shapes
+from pg_mpi.game.shapes import HEIGHT, WIDTH
+
 PIXELS = HEIGHT * WIDTH
 INPUTS = 2 * PIXELS
-#: Moves: cells of 4 x 8 positions; columns moved, -10 to 9 in twos; rows moved, -5 to 5.
-CELL = (4, 8)
-REACH = (5, 10)
-MOVES = (HEIGHT // CELL[0], WIDTH // CELL[1], REACH[1], 2 * REACH[0] + 1)
-MOST_PAIRS = 400  # of ends now and before; beyond that only those that moved count, and then none
 
 
 def crop(screen):
@@ -49,12 +42,12 @@ class FrameEncoder:
         self._screen = self._even = None  # the buffer seen last, and its view as pairs of columns
         self._marked = np.zeros(PIXELS, dtype=bool)
         self._before = self._now = np.empty(0, dtype=np.int64)
-        self._corners_before = None  # of the screen one step ago; None: not known yet
+        self._shapes_before = None  # of the screen one step ago; None: not known yet
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""
         self._now = self._before = self._look(screen)
-        self._corners_before = None
+        self._shapes_before = None
         return self._observe()
 
     def step(self, screen):
@@ -81,10 +74,13 @@ class FrameEncoder:
         return np.concatenate((self._now, self._before + PIXELS))
 
     def _motion(self):
-        before = self._corners_before or corners(self._before)
-        self._corners_before = now = corners(self._now)
-        upper, lower = (moves(n, b) for n, b in zip(now, before))
-        return np.concatenate((self._now, self._before + PIXELS, np.array(sorted(upper | lower), dtype=np.int64)))
+        before = self._shapes_before
+        if before is None:
+            before = shapes.shapes(self._before)
+        self._shapes_before = now = shapes.shapes(self._now)
+        extra = np.array(sorted(shapes.inputs(now, before)), dtype=np.int64)
+        extra += INPUTS
+        return np.concatenate((self._now, self._before + PIXELS, extra))
 
     def _difference(self):
         return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))
@@ -105,42 +101,5 @@ class FrameEncoder:
     def restore(self, state):
         """Continue after ``state``; returns the observation that was current then."""
         self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
-        self._corners_before = None
+        self._shapes_before = None
         return self._observe()
-
-
-def corners(pixels):
-    """The upper and the lower ends of all left edges among active pixels: two sets of places (``_PLACES``).
-
-    Sets of ints: there are few, and after an emulator step they are warm where numpy's small calls are cold.
-    """
-    active = set(_PLACES.take(pixels).tolist())
-    edge = active - {p + 1 for p in active}
-    return edge - {p + _STRIDE for p in edge}, edge - {p - _STRIDE for p in edge}
-
-
-def moves(now, before):
-    """The inputs of all moves from a place of ``before`` to one of ``now`` within reach: a set of ints.
-
-    In a crowd only those that did not stand still are paired.
-    """
-    if len(now) * len(before) > MOST_PAIRS:
-        now, before = now - before, before - now
-        if len(now) * len(before) > MOST_PAIRS:
-            return set()
-    return {_CELLS[p] + _STEPS[p - q] for p in now for q in before if p - q in _STEPS}
-
-
-# Places number the positions with so wide a margin that the difference of two of them tells rows and columns.
-_STRIDE = 2 * WIDTH
-_PLACES = np.arange(HEIGHT * _STRIDE).reshape(HEIGHT, _STRIDE)[:, :WIDTH].ravel()
-_CELLS = [
-    2 * PIXELS + (y // CELL[0] * MOVES[1] + min(x, WIDTH - 1) // CELL[1]) * MOVES[2] * MOVES[3]
-    for y in range(HEIGHT)
-    for x in range(_STRIDE)
-]
-_STEPS = {
-    dy * _STRIDE + dx: (dx + REACH[1]) // 2 * MOVES[3] + dy + REACH[0]
-    for dy in range(-REACH[0], REACH[0] + 1)
-    for dx in range(-REACH[1], REACH[1])
-}

@@ -1,20 +1,22 @@
-"""Motion features: what a moving shape becomes, by hand and against a slow search; and in the mirror."""
+"""Moves and relations of shapes: by hand, against a slow search from the definition, and in the mirror."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from pg_mpi.agent.tying import moves_upside_down, pixel_tie, upside_down, with_moves
-from pg_mpi.game.features import CELL, HEIGHT, MOVES, PIXELS, REACH, WIDTH, FrameEncoder
+from pg_mpi.agent.tying import pixel_tie, upside_down, with_own_rows
+from pg_mpi.game import shapes
+from pg_mpi.game.features import PIXELS, FrameEncoder
+from pg_mpi.game.shapes import HEIGHT, MOVES, REACH, RELATIONS, WIDTH
 
 BACKGROUND = np.zeros((1, HEIGHT, WIDTH), dtype=np.uint8)
 
 
-def screen(*shapes):
+def screen(*rectangles):
     """A 210 x 160 screen with rectangles (row, column, height, width) of the 80 x 80 positions."""
     field = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
-    for y, x, height, width in shapes:
+    for y, x, height, width in rectangles:
         field[y : y + height, x : x + width] = 7
     whole = np.zeros((210, 160), dtype=np.uint8)
     whole[35:195:2, ::2] = field
@@ -22,43 +24,69 @@ def screen(*shapes):
 
 
 def seen(before, now):
-    """The moves of the observation after two screens, as (cell down, cell across, columns, rows) tuples."""
+    """The observation after two screens, and its moves and relations as lists of tuples."""
     encoder = FrameEncoder("motion", BACKGROUND)
     encoder.start(before)
     observation = encoder.step(now)
-    moves = observation[observation >= 2 * PIXELS] - 2 * PIXELS
-    return [tuple(int(i) for i in move) for move in zip(*np.unravel_index(moves, MOVES))], observation
+    extra = observation[observation >= 2 * PIXELS] - 2 * PIXELS
+    cut = int(np.prod(MOVES))
+    parts = (extra[extra < cut], MOVES), (extra[extra >= cut] - cut, RELATIONS)
+    return observation, *([tuple(map(int, move)) for move in zip(*np.unravel_index(p, shape))] for p, shape in parts)
+
+
+def even(number, width):
+    """The bin of a number, with bins of this width that are the same on both sides of 0."""
+    return int(np.sign(number)) * ((abs(number) + width // 2) // width)
 
 
 def searched(before, now):
-    """The same by a search over all positions of both screens, from the definition."""
+    """(moves, relations) by a search over all positions of both screens, from the definition."""
 
-    def ends(whole):
+    def shapes_of(whole):
         active = np.pad(whole[35:195:2, ::2] != 0, 1)
         edge = active[1:-1, 1:-1] & ~active[1:-1, :-2]
-        padded = np.pad(edge, ((1, 1), (0, 0)))
-        return edge & ~padded[:-2], edge & ~padded[2:]
+        found = set()
+        for x in range(WIDTH):
+            rows = np.flatnonzero(edge[:, x])
+            found |= {
+                (int(run[0] + run[-1]), x) for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(run)
+            }
+        return found
 
-    found = set()
-    for was, now_there in zip(ends(before), ends(now)):
-        for (y, x), (v, u) in itertools.product(np.argwhere(now_there).tolist(), np.argwhere(was).tolist()):
-            if abs(y - v) <= REACH[0] and -REACH[1] <= x - u < REACH[1]:
-                found.add((y // CELL[0], x // CELL[1], (x - u + REACH[1]) // 2, y - v + REACH[0]))
-    return sorted(found)
+    was, there = shapes_of(before), shapes_of(now)
+    moves, relations = set(), set()
+    for y, x in there - was:
+        steps = [(y - v, x - u) for v, u in was if abs(y - v) <= 2 * REACH[0] and -REACH[1] <= x - u < REACH[1]]
+        cell = even(y - 79, 8) + 10, x // 8
+        moves |= {(*cell, (dx + REACH[1]) // 2, even(dy, 2) + REACH[0]) for dy, dx in steps}
+        length = min((abs(dy) + 2 * abs(dx) for dy, dx in steps), default=None)
+        for (dy, dx), (v, u) in itertools.product(steps, there - {(y, x)}):
+            if abs(dy) + 2 * abs(dx) == length:
+                sized = int(np.sign(dy)) * (1 + (abs(dy) > 4))
+                relations.add((20 + even(y - v, 8), (x - u + 80) // 8, 1 + int(np.sign(dx)), 2 + sized))
+    return sorted(moves), sorted(relations)
 
 
 def test_a_ball_by_hand():
-    """Two rows high, from (20, 40) to (23, 44): its upper end lies in cell (5, 5), its lower one, row 24, in (6, 5)."""
-    moves, observation = seen(screen((20, 40, 2, 1)), screen((23, 44, 2, 1)))
-    assert moves == [(5, 5, 7, 8), (6, 5, 7, 8)]
+    """Two rows high, from (20, 40) to (23, 44). Its middle is at 23.5, 16 rows above the field's: 32 half rows."""
+    observation, moves, relations = seen(screen((20, 40, 2, 1)), screen((23, 44, 2, 1)))
+    assert moves == [(10 - 32 // 8, 5, 7, 8)] and relations == []
     np.testing.assert_array_equal(observation[:2], [23 * WIDTH + 44, 24 * WIDTH + 44])
     np.testing.assert_array_equal(observation[2:4], PIXELS + np.array([20 * WIDTH + 40, 21 * WIDTH + 40]))
 
 
+def test_a_ball_and_a_paddle_by_hand():
+    """The ball's middle at (23.5, 44), down by 3 and right by 4; a paddle that stands, middle (33.5, 70): ten rows, or
+    20 half rows, below it, and 26 columns to the right."""
+    ball, paddle = ((20, 40, 2, 1), (23, 44, 2, 1)), (30, 70, 8, 2)
+    _, _, relations = seen(screen(ball[0], paddle), screen(ball[1], paddle))
+    assert relations == [(20 - 24 // 8, 54 // 8, 2, 4)]
+
+
 def test_out_of_reach_is_no_move():
-    assert seen(screen((20, 40, 2, 1)), screen((26, 40, 2, 1)))[0] == []
-    assert seen(screen((20, 40, 2, 1)), screen((20, 50, 2, 1)))[0] == []
-    assert seen(screen((20, 79, 2, 1)), screen((21, 0, 2, 1)))[0] == [], "the right border does not touch the left one"
+    assert seen(screen((20, 40, 2, 1)), screen((26, 40, 2, 1)))[1] == []
+    assert seen(screen((20, 40, 2, 1)), screen((20, 50, 2, 1)))[1] == []
+    assert seen(screen((20, 79, 2, 1)), screen((21, 0, 2, 1)))[1] == [], "the right border does not touch the left one"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -68,35 +96,34 @@ def test_random_shapes_equal_the_search_and_their_mirror(seed):
     def shape():
         return rng.integers(70), rng.integers(78), rng.integers(1, 10), rng.integers(1, 3)
 
-    shapes = [shape() for _ in range(4)]
-    moved = [(min(70, max(0, y + rng.integers(-5, 6))), x, h, w) for y, x, h, w in shapes]
-    before, now = screen(*shapes), screen(*moved)
-    moves, observation = seen(before, now)
-    assert moves == searched(before, now)
+    first = [shape() for _ in range(4)]
+    moved = [(min(70, max(0, y + rng.integers(-5, 6))), x, h, w) for y, x, h, w in first]
+    before, now = screen(*first), screen(*moved)
+    observation, *found = seen(before, now)
+    assert found == list(searched(before, now))
     flipped = np.zeros_like(before), np.zeros_like(now)
     for whole, source in zip(flipped, (before, now)):
         whole[35:195:2] = source[35:195:2][::-1]
-    turned = np.append(upside_down((HEIGHT, WIDTH)), 2 * PIXELS + moves_upside_down(MOVES))
-    np.testing.assert_array_equal(np.sort(turned[observation]), np.sort(seen(*flipped)[1]))
+    turned = np.append(upside_down((HEIGHT, WIDTH)), 2 * PIXELS + shapes.upside_down())
+    np.testing.assert_array_equal(np.sort(turned[observation]), np.sort(seen(*flipped)[0]))
 
 
 def test_a_crowd_counts_what_moved_and_a_change_of_scene_nothing():
     crowd = [(y, x, 2, 2) for y in range(0, 80, 8) for x in range(0, 80, 8)]
     one_moved = [(1, 0, 2, 2), *crowd[1:]]
-    assert seen(screen(*crowd), screen(*one_moved))[0] == [(0, 0, 5, 6)]
+    assert seen(screen(*crowd), screen(*one_moved))[1] == [(even(3 - 79, 8) + 10, 0, 5, 6)]
     all_moved = [(y + 1, x, h, w) for y, x, h, w in crowd]
-    assert seen(screen(*crowd), screen(*all_moved))[0] == []
+    assert seen(screen(*crowd), screen(*all_moved))[1:] == ([], [])
 
 
-def test_every_move_has_a_row_of_its_own():
-    tie = with_moves(pixel_tie((HEIGHT, WIDTH), False, "only"), MOVES)
+def test_every_such_input_has_a_row_of_its_own():
     plain = pixel_tie((HEIGHT, WIDTH), False, "only")
-    count = int(np.prod(MOVES))
-    assert tie.shape == (plain.shape[0] + count, plain.shape[1] + count) and tie.dtype == np.float32
+    tie = with_own_rows(plain, 50)
+    assert tie.shape == (plain.shape[0] + 50, plain.shape[1] + 50) and tie.dtype == np.float32
     assert (tie[: plain.shape[0], : plain.shape[1]] != plain).nnz == 0
     block = tie[plain.shape[0] :, plain.shape[1] :].tocoo()
     np.testing.assert_array_equal(block.row, block.col)
-    assert tie.nnz == plain.nnz + count
+    assert tie.nnz == plain.nnz + 50
 
 
 def test_motion_goes_on_from_a_saved_state():
