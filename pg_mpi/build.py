@@ -45,7 +45,7 @@ def make_policy(config, knowledge):
     shape, difference = (HEIGHT, WIDTH), config.features == "difference"
     tie, flip = pixel_tie(shape, difference, config.tiles), upside_down(shape)
     if config.features == "motion":
-        tie, flip = with_own_rows(tie, shapes.INPUTS), np.append(flip, len(flip) + shapes.upside_down())
+        tie, flip = with_own_rows(tie, shapes.groups()), np.append(flip, len(flip) + shapes.upside_down())
     plain = config.method == "reinforce"
     policy = Policy(
         [tie, tie[flip]] if knowledge.swap else [tie],

@@ -77,7 +77,7 @@ class TrainConfig:
     update_epochs: int = _setting(8, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
-    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
+    ent_coef: float = _setting(0.006, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_matrix, identity
+from scipy.sparse import block_diag, csr_matrix
 
 #: Tile sizes (height, width) of the grids that a first layer is made of: single pixels, square tiles, and bands
 #: that keep one coordinate and blur the other. The first grid of each starts at random, the others at zero.
@@ -61,9 +61,20 @@ def upside_down(shape: tuple[int, int]) -> NDArray[np.int64]:
     return np.concatenate((plane, plane + plane.size))
 
 
-def with_own_rows(tie: csr_matrix, count: int) -> csr_matrix:
-    """``tie`` with ``count`` more inputs, each with a parameter row of its own: csr (inputs + count, rows + count)."""
-    own = identity(count, dtype=tie.dtype, format="csr") * tie.dtype.type(OWN_WEIGHT)
+def with_own_rows(tie: csr_matrix, groups: NDArray[np.int64]) -> csr_matrix:
+    """``tie`` with more inputs, each with a parameter row of its own, and one that it shares with its group.
+
+    Args:
+        groups: int64 (count,), the group of each new input, from 0; -1 for none.
+
+    Returns:
+        csr (inputs + count, rows + count + groups).
+    """
+    count, members = len(groups), np.flatnonzero(groups >= 0)
+    inputs = np.concatenate((np.arange(count), members))
+    rows = np.concatenate((np.arange(count), count + groups[members]))
+    values = np.full(len(rows), OWN_WEIGHT, dtype=tie.dtype)
+    own = csr_matrix((values, (inputs, rows)), shape=(count, count + groups.max() + 1))
     joined: csr_matrix = block_diag((tie, own), format="csr", dtype=tie.dtype)
     return joined
 

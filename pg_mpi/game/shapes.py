@@ -36,6 +36,12 @@ def upside_down():
     return np.concatenate((moves.ravel(), _MOVES + relations.ravel()))
 
 
+def groups():
+    """Relations that differ in the motion alone are a group: int64 (INPUTS,), -1 for the moves."""
+    relations = np.arange(_RELATIONS) // (RELATIONS[2] * RELATIONS[3])
+    return np.concatenate((np.full(_MOVES, -1), relations))
+
+
 def shapes(pixels):
     """The places of all shapes among sorted active pixels: a set of ints, (upper + lower row) * 512 + 2 * column."""
     edges, before = {}, -2  # edges: upper end by lower end, both as pixels

@@ -116,14 +116,24 @@ def test_a_crowd_counts_what_moved_and_a_change_of_scene_nothing():
     assert seen(screen(*crowd), screen(*all_moved))[1:] == ([], [])
 
 
-def test_every_such_input_has_a_row_of_its_own():
+def test_every_such_input_has_a_row_of_its_own_and_its_group_one_more():
     plain = pixel_tie((HEIGHT, WIDTH), False, "only")
-    tie = with_own_rows(plain, 50)
-    assert tie.shape == (plain.shape[0] + 50, plain.shape[1] + 50) and tie.dtype == np.float32
+    tie = with_own_rows(plain, np.array([-1, 0, 1, 0]))
+    assert tie.shape == (plain.shape[0] + 4, plain.shape[1] + 6) and tie.dtype == np.float32
     assert (tie[: plain.shape[0], : plain.shape[1]] != plain).nnz == 0
-    block = tie[plain.shape[0] :, plain.shape[1] :].tocoo()
-    np.testing.assert_array_equal(block.row, block.col)
-    assert tie.nnz == plain.nnz + 50
+    block = tie[plain.shape[0] :, plain.shape[1] :].toarray()
+    np.testing.assert_array_equal(
+        block, 2 * np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1], [0, 0, 0, 1, 1, 0]])
+    )
+
+
+def test_groups_hold_the_relations_of_all_motions():
+    groups = shapes.groups()
+    cut = int(np.prod(MOVES))
+    assert (groups[:cut] == -1).all()
+    relations = groups[cut:].reshape(RELATIONS)
+    assert relations.max() + 1 == RELATIONS[0] * RELATIONS[1]
+    assert (relations == relations[:, :, :1, :1]).all()
 
 
 def test_motion_goes_on_from_a_saved_state():
