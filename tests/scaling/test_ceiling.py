@@ -104,7 +104,7 @@ def test_without_the_policy_nobody_thinks(bench, scripts):
     with stubs.without_policy(bench, scripts):
         bench.rewind()
         bench.play()
-        assert all((env.trajectory.log_probs == -np.log(3)).all() for env in bench.envs)
+        assert all((env.trajectory.log_probs == -np.log(6)).all() for env in bench.envs)
         rewards = [env.trajectory.rewards.sum() for env in bench.envs]
     assert rewards == [sum(score for score, _ in script.games) for script in scripts]
 
@@ -153,7 +153,7 @@ def test_a_whole_measurement(tmp_path, ranks, flags):
     assert found["ratio"] == speeds["train"] / speeds["emulator"] == found["train_sps"] / found["emulator_sps"]
     assert found["play_ratio"] == speeds["play"] / speeds["emulator"]
     assert 0 < found["touched_rows"] <= found["rows"]
-    size = 4 * found["exchanges_per_update"] * (16 * found["touched_rows"] + 16 * 4 + 16 + 4 + 1)
+    size = 4 * found["exchanges_per_update"] * (16 * found["touched_rows"] + 16 * 7 + 16 + 7 + 1)
     assert found["bytes_per_update"] == pytest.approx(size)  # rows, heads, biases, the weight; float32
     assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the training left something behind"
     if ranks == 2:
