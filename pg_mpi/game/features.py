@@ -79,7 +79,6 @@ class FrameEncoder:
             before = shapes.shapes(self._before)
         self._shapes_before = now = shapes.shapes(self._now)
         extra = np.array(sorted(shapes.inputs(now, before)), dtype=np.int64)
-        extra += INPUTS
         return np.concatenate((self._now, self._before + PIXELS, extra))
 
     def _difference(self):

@@ -27,6 +27,7 @@ RELATIONS = (41, 20, 3, 5)
 MOST_PAIRS = 400  # of shapes now and before; in a crowd only those that moved count, and in a larger one none
 _MOVES, _RELATIONS = int(np.prod(MOVES)), int(np.prod(RELATIONS))
 INPUTS = _MOVES + _RELATIONS
+FIRST = 2 * HEIGHT * WIDTH  # the number of the first of them, after two planes of pixels
 
 
 def upside_down():
@@ -53,7 +54,7 @@ def shapes(pixels):
 
 
 def inputs(now, before):
-    """The active inputs, from the places of all shapes now and one step ago: a set of ints."""
+    """The numbers of the active inputs, from the places of all shapes now and one step ago: a set of ints."""
     if len(now) * len(before) > MOST_PAIRS:
         now, before = now - before, before - now
         if len(now) * len(before) > MOST_PAIRS:
@@ -94,14 +95,14 @@ _MIDDLE = HEIGHT - 1  # in half rows
 _CELL = _table(
     range(2 * HEIGHT - 1),
     range(WIDTH),
-    lambda y, x: ((_bin(y - _MIDDLE, 8) + MOVES[0] // 2) * MOVES[1] + x // 8) * MOVES[2] * MOVES[3],
+    lambda y, x: FIRST + ((_bin(y - _MIDDLE, 8) + MOVES[0] // 2) * MOVES[1] + x // 8) * MOVES[2] * MOVES[3],
 )
 _REACHED = range(-2 * REACH[0], 2 * REACH[0] + 1), range(-REACH[1], REACH[1])
 _MOVE = _table(*_REACHED, lambda dy, dx: (dx + REACH[1]) // 2 * MOVES[3] + _bin(dy, 2) + REACH[0])
 _LENGTH = _table(*_REACHED, lambda dy, dx: abs(dy) + 2 * abs(dx))
 _MOTION = _table(*_REACHED, lambda dy, dx: (1 + (dx > 0) - (dx < 0)) * RELATIONS[3] + _sized(dy))
 _ROWS_APART = {
-    rows: _MOVES + (_bin(rows, 8) + RELATIONS[0] // 2) * RELATIONS[1] * RELATIONS[2] * RELATIONS[3]
+    rows: FIRST + _MOVES + (_bin(rows, 8) + RELATIONS[0] // 2) * RELATIONS[1] * RELATIONS[2] * RELATIONS[3]
     for rows in range(-2 * _MIDDLE, 2 * _MIDDLE + 1)
 }
 _COLUMNS_APART = {2 * x: (x + WIDTH) // 8 * RELATIONS[2] * RELATIONS[3] for x in range(1 - WIDTH, WIDTH)}
