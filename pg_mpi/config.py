@@ -62,7 +62,9 @@ class TrainConfig:
     init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(1e-3, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(
+        5e-4, real(0, open_low=True), "step size of the optimizer, at first where --desired-kl paces it"
+    )
     anneal_timesteps: int = _setting(
         2_500_000,
         integer(0),
