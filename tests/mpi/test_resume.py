@@ -120,7 +120,7 @@ def test_no_rank_outlives_a_killed_launcher(tmp_path, ranks):
     when_training(process, tmp_path)
     process.kill()
     finish(process)  # returns when the last holder of its output is gone
-    train(ranks, tmp_path, "--update-epochs", 10, "--minibatch-size", 1024, "--total-timesteps", 1)
+    train(ranks, tmp_path, "--update-epochs", 8, "--minibatch-size", 1024, "--total-timesteps", 1)
 
 
 def test_a_signal_during_the_start_is_not_lost(tmp_path):
