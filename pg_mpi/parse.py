@@ -28,6 +28,15 @@ def integer(low=1):
     return parse
 
 
+def span(text):
+    """Whole numbers ``FIRST-LAST``, both included, or one number: a range."""
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text).strip())
+    numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+    if not numbers:
+        raise ValueError("a whole number, or two as 0-4")
+    return numbers
+
+
 def real(low=-math.inf, high=math.inf, open_low=False):
     """A parser of finite numbers in [low, high], or (low, high] with ``open_low``."""
     bounds = []

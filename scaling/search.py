@@ -22,7 +22,7 @@ from pathlib import Path
 from pg_mpi.cluster.launch import usable_threads
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer
+from pg_mpi.parse import checked, integer, span
 from scaling.curves import summary
 
 MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)
@@ -74,9 +74,8 @@ def score_at(result, mark):
 
 def _jobs(settings, seeds, steps):
     """Every run to make, seeds outermost, so that an early look compares all settings."""
-    first, _, last = seeds.partition("-")
     jobs = []
-    for seed in range(int(first), int(last or first) + 1):
+    for seed in checked(span, seeds, "--seeds"):
         for name, flags in settings["try"].items():
             words = [*shlex.split(settings["common"]), *shlex.split(flags)]
             parse_train(words)  # a wrong flag is found before hours of runs, not among them

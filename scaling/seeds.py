@@ -16,7 +16,7 @@ from pathlib import Path
 from pg_mpi.cluster.launch import mpirun_command
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, duration, integer, real
+from pg_mpi.parse import checked, duration, integer, real, span
 from scaling.curves import summary
 from scaling.tables import seeds_table
 
@@ -42,8 +42,7 @@ def parser():
 def main(argv):
     """Run, evaluate or tabulate; the process's exit code."""
     args = parser().parse(argv)
-    first, _, last = args.seeds.partition("-")
-    seeds = range(checked(integer(0), first, "--seeds"), checked(integer(0), last or first, "--seeds") + 1)
+    seeds = checked(span, args.seeds, "--seeds")
     ranks, out, runs = checked(integer(), args.ranks, "--ranks"), Path(args.out), Path(args.runs)
     checked(real(), args.target, "--target")
     checked(duration, args.limit, "--limit")

@@ -1,5 +1,6 @@
 """Results → Markdown tables: medians, and the spread beside them."""
 
+import math
 import statistics
 
 
@@ -52,10 +53,7 @@ def _spread(values, form):
     if not known:
         return "never" if values else ""
     missing = len(values) - len(known)
-    # a run that never got there counts as slower than all that did, so the median may be "never"
-    middle = statistics.median_low if missing else statistics.median
-    ordered = sorted(known) + [None] * missing
-    median = ordered[(len(ordered) - 1) // 2] if missing else middle(known)
-    text = "never" if median is None else form.format(median)
+    median = statistics.median(known + [math.inf] * missing)  # what never came is slower than all that did
+    text = "never" if median == math.inf else form.format(median)
     spread = f" ({form.format(min(known))} to {form.format(max(known))})"
     return text + spread + (f", {len(known)} of {len(values)} got there" if missing else "")

@@ -8,18 +8,9 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-from scaling.peers.log import Log, arguments, versions
+from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
-GAME = {
-    "emulator": "EnvPool, Pong-v5",
-    "frame skip": "4, brighter of the last two",
-    "sticky actions": "none",
-    "start": "1 to 30 no-ops, then FIRE",
-    "actions": "6",
-    "observation": "84x84 grey, 4 stacked",
-    "reward": "sign",
-    "longest game": "108,000 frames",
-}
+GAME = USUAL_GAME | {"emulator": "EnvPool, Pong-v5"}
 
 
 class Settings(NamedTuple):

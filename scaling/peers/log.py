@@ -13,6 +13,16 @@ from scaling.peers import START
 
 WINDOW = 100  # games in a mean
 INTERVAL = 5.0  # seconds between lines
+#: Pong as most trainers wrap it, for the table of games.
+USUAL_GAME = {
+    "frame skip": "4, brighter of the last two",
+    "sticky actions": "none",
+    "start": "1 to 30 no-ops, then FIRE",
+    "actions": "6",
+    "observation": "84x84 grey, 4 stacked",
+    "reward": "sign",
+    "longest game": "108,000 frames",
+}
 
 
 def arguments(description):

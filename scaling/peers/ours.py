@@ -16,8 +16,8 @@ GAME = {
     "frame skip": "4, last frame",
     "sticky actions": "0.25",
     "start": "at once",
-    "actions": "3 (FIRE held: stay, up, down)",
-    "observation": "80x80 binary, two screens",
+    "actions": "6",
+    "observation": "80x80 binary, two screens; moves and relations of shapes",
     "reward": "as given",
     "longest game": "108,000 frames",
 }

@@ -10,20 +10,11 @@ from ray.rllib.connectors.learner.frame_stacking import FrameStackingLearner
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
 
-from scaling.peers.log import Log, arguments, cores, versions
+from scaling.peers.log import USUAL_GAME, Log, arguments, cores, versions
 
 STACK = 4
 SCORES = "scores"
-GAME = {
-    "emulator": "ale-py, ALE/Pong-v5",
-    "frame skip": "4, brighter of the last two",
-    "sticky actions": "none",
-    "start": "1 to 30 no-ops, then FIRE",
-    "actions": "6",
-    "observation": "64x64 grey, 4 stacked",
-    "reward": "sign",
-    "longest game": "108,000 frames",
-}
+GAME = USUAL_GAME | {"emulator": "ale-py, ALE/Pong-v5", "observation": "64x64 grey, 4 stacked"}
 
 
 class Scores(RLlibCallback):

@@ -11,19 +11,10 @@ from sample_factory.train import make_runner
 from sf_examples.atari.atari_utils import make_atari_env
 from sf_examples.atari.train_atari import parse_atari_args
 
-from scaling.peers.log import Log, arguments, versions
+from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
 FRAME_SKIP = 4
-GAME = {
-    "emulator": "ale-py, PongNoFrameskip-v4",
-    "frame skip": "4, brighter of the last two",
-    "sticky actions": "none",
-    "start": "1 to 30 no-ops, then FIRE",
-    "actions": "6",
-    "observation": "84x84 grey, 4 stacked",
-    "reward": "sign",
-    "longest game": "108,000 frames",
-}
+GAME = USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"}
 
 
 def make_pong(name, cfg, env_config, render_mode=None):

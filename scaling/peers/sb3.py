@@ -5,20 +5,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
 
-from scaling.peers.log import Log, arguments, versions
+from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
 SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules fall to zero; the clock stops us long before
 VEC_ENVS = {"subproc": SubprocVecEnv, "dummy": DummyVecEnv}
-GAME = {
-    "emulator": "ale-py, PongNoFrameskip-v4",
-    "frame skip": "4, brighter of the last two",
-    "sticky actions": "none",
-    "start": "1 to 30 no-ops, then FIRE",
-    "actions": "6",
-    "observation": "84x84 grey, 4 stacked",
-    "reward": "sign",
-    "longest game": "108,000 frames",
-}
+GAME = USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"}
 
 
 class Report(BaseCallback):

@@ -83,3 +83,12 @@ def test_a_wrong_flag_stops_a_search_before_it_starts(tmp_path):
     (tmp_path / "try.json").write_text(json.dumps({"common": "", "try": {"a": "--gama 0.9"}}))
     with pytest.raises(Exception, match="did you mean --gamma"):
         search.main([str(tmp_path / "try.json"), "--out", str(tmp_path / "out.jsonl")])
+
+
+@pytest.mark.parametrize("seeds", ["4-0", "a", "1-", "-1"])
+def test_a_wrong_range_of_seeds_is_one_line(tmp_path, seeds):
+    for module in ("scaling.seeds", "scaling.search try.json"):
+        words = [sys.executable, "-m", *module.split(), f"--seeds={seeds}", "--out", str(tmp_path / "out")]
+        (tmp_path / "try.json").write_text('{"common": "", "try": {}}')
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode and len(done.stderr.splitlines()) == 1 and "0-4" in done.stderr
