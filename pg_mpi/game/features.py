@@ -78,7 +78,7 @@ class FrameEncoder:
         if before is None:
             before = shapes.shapes(self._before)
         self._shapes_before = now = shapes.shapes(self._now)
-        extra = np.array(sorted(shapes.inputs(now, before)), dtype=np.int64)
+        extra = np.array(shapes.inputs(now, before), dtype=np.int64)
         return np.concatenate((self._now, self._before + PIXELS, extra))
 
     def _difference(self):

@@ -54,31 +54,41 @@ def shapes(pixels):
 
 
 def inputs(now, before):
-    """The numbers of the active inputs, from the places of all shapes now and one step ago: a set of ints."""
+    """The numbers of the active inputs, from the places of all shapes now and one step ago: sorted ints."""
     if len(now) * len(before) > MOST_PAIRS:
         now, before = now - before, before - now
         if len(now) * len(before) > MOST_PAIRS:
-            return set()
-    found = set()
+            return []
+    found = []
     for place in now - before:
-        steps = [place - other for other in before if place - other in _MOVE]
+        steps = [_STEP[place - other] for other in before if place - other in _STEP]
         if steps:
-            cell, shortest = _CELL[place], min([_LENGTH[step] for step in steps])
-            found.update([cell + _MOVE[step] for step in steps])
-            for motion in {_MOTION[step] for step in steps if _LENGTH[step] == shortest}:
-                found.update([_relation(place - other) + motion for other in now if other != place])
-    return found
+            cell, shortest = _CELL[place], min(steps)[0]
+            found += [cell + move for _, move, _ in steps]
+            for motion in {motion for length, _, motion in steps if length == shortest}:
+                found += [_APART[place - other] + motion for other in now if other != place]
+    return sorted(set(found))
 
 
 # -- tables, by place and by difference of places ---------------------------------------------------------
 
 _STRIDE = 512  # so wide that the difference of two places tells rows and columns
 _PLACE = [y * _STRIDE + x for y in range(HEIGHT) for x in range(WIDTH)]
+_PLACES = (2 * HEIGHT - 1) * _STRIDE
+_MIDDLE = HEIGHT - 1  # in half rows
 
 
 def _table(half_rows, columns, value):
-    """``value(half rows, columns)`` by place, or by difference of places."""
+    """``value(half rows, columns)`` by place, or by difference of places: a dict."""
     return {y * _STRIDE + 2 * x: value(y, x) for y in half_rows for x in columns}
+
+
+def _listed(table):
+    """A table as a list, which is quicker to read than a large dict; a negative key counts from its end."""
+    items = [0] * (2 * _PLACES)
+    for key, value in table.items():
+        items[key] = value
+    return items
 
 
 def _bin(number, width):
@@ -91,24 +101,24 @@ def _sized(half_rows):
     return 2 + (half_rows > 0) - (half_rows < 0) + (half_rows > 4) - (half_rows < -4)
 
 
-_MIDDLE = HEIGHT - 1  # in half rows
-_CELL = _table(
-    range(2 * HEIGHT - 1),
-    range(WIDTH),
-    lambda y, x: FIRST + ((_bin(y - _MIDDLE, 8) + MOVES[0] // 2) * MOVES[1] + x // 8) * MOVES[2] * MOVES[3],
-)
-_REACHED = range(-2 * REACH[0], 2 * REACH[0] + 1), range(-REACH[1], REACH[1])
-_MOVE = _table(*_REACHED, lambda dy, dx: (dx + REACH[1]) // 2 * MOVES[3] + _bin(dy, 2) + REACH[0])
-_LENGTH = _table(*_REACHED, lambda dy, dx: abs(dy) + 2 * abs(dx))
-_MOTION = _table(*_REACHED, lambda dy, dx: (1 + (dx > 0) - (dx < 0)) * RELATIONS[3] + _sized(dy))
-_ROWS_APART = {
-    rows: FIRST + _MOVES + (_bin(rows, 8) + RELATIONS[0] // 2) * RELATIONS[1] * RELATIONS[2] * RELATIONS[3]
-    for rows in range(-2 * _MIDDLE, 2 * _MIDDLE + 1)
-}
-_COLUMNS_APART = {2 * x: (x + WIDTH) // 8 * RELATIONS[2] * RELATIONS[3] for x in range(1 - WIDTH, WIDTH)}
+def _cell(half_row, column):
+    """The first of a cell's moves."""
+    return FIRST + ((_bin(half_row - _MIDDLE, 8) + MOVES[0] // 2) * MOVES[1] + column // 8) * MOVES[2] * MOVES[3]
 
 
-def _relation(apart):
-    """The first input of a relation, from the difference of two places."""
-    half_rows = (apart + _STRIDE // 2) // _STRIDE
-    return _ROWS_APART[half_rows] + _COLUMNS_APART[apart - half_rows * _STRIDE]
+def _step(half_rows, columns):
+    """A step's length, its number among a cell's moves, and its motion, the number among relations."""
+    move = (columns + REACH[1]) // 2 * MOVES[3] + _bin(half_rows, 2) + REACH[0]
+    motion = (1 + (columns > 0) - (columns < 0)) * RELATIONS[3] + _sized(half_rows)
+    return abs(half_rows) + 2 * abs(columns), move, motion
+
+
+def _apart(half_rows, columns):
+    """The first relation of two shapes so far apart."""
+    place = (_bin(half_rows, 8) + RELATIONS[0] // 2) * RELATIONS[1] + (columns + WIDTH) // 8
+    return FIRST + _MOVES + place * RELATIONS[2] * RELATIONS[3]
+
+
+_CELL = _listed(_table(range(2 * HEIGHT - 1), range(WIDTH), _cell))
+_STEP = _table(range(-2 * REACH[0], 2 * REACH[0] + 1), range(-REACH[1], REACH[1]), _step)
+_APART = _listed(_table(range(-2 * _MIDDLE, 2 * _MIDDLE + 1), range(1 - WIDTH, WIDTH), _apart))
