@@ -9,7 +9,7 @@ from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
-from pg_mpi.game import shapes
+from pg_mpi.game import motion
 from pg_mpi.game.features import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_backgrounds
 from pg_mpi.seeding import WEIGHTS, stream
@@ -44,8 +44,9 @@ def make_policy(config, knowledge):
     """The policy of ``config`` with its random start, the same on every rank that has the same numpy."""
     shape, difference = (HEIGHT, WIDTH), config.features == "difference"
     tie, flip = pixel_tie(shape, difference, config.tiles), upside_down(shape)
-    if config.features == "motion":
-        tie, flip = with_own_rows(tie, shapes.groups()), np.append(flip, len(flip) + shapes.upside_down())
+    if config.features in ("motion", "course"):
+        tie = with_own_rows(tie, motion.groups(), motion.weights())
+        flip = np.append(flip, len(flip) + motion.upside_down())
     plain = config.method == "reinforce"
     policy = Policy(
         [tie, tie[flip]] if knowledge.swap else [tie],

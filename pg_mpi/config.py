@@ -40,9 +40,10 @@ class TrainConfig:
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
 
     features: str = _setting(
-        "motion",
-        choice("motion", "pair", "difference"),
-        "what the policy sees: two frames and what moved; two; or one minus the other",
+        "course",
+        choice("course", "motion", "pair", "difference"),
+        "what the policy sees: two frames, what moved and where it will arrive; without where; two frames; or one "
+        "minus the other",
     )
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"

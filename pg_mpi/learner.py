@@ -21,6 +21,7 @@ class Learner:
         exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that
             was not finite; ``pace`` is the factor on the learning rate that holds the desired KL.
         flops: floating-point operations of this rank since it started.
+        touched: int64, the parameter rows that the newest update worked on.
     """
 
     _COUNTERS = ("exchanges", "bytes_exchanged", "skipped", "pace")
@@ -46,7 +47,7 @@ class Learner:
         """
         with self._phases("gradient"):
             batch = Batch(trajectories, self.policy)
-        rows = self._touched_rows(batch)
+        self.touched = rows = self._touched_rows(batch)
         with self._phases("gradient"):
             batch.xs = self.policy.restrict(batch.xs, rows)
         theta = self.policy.take(self.policy.theta, rows)

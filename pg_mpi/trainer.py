@@ -73,7 +73,7 @@ class Trainer:
         self.tally.add(sum(steps), [game for env in games for game in env])
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
-            self._network = self._learner.policy.expand()
+            self._learner.policy.refresh(self._network, self._learner.touched)
 
     def _anneal(self):
         """The factor on the learning rate and the entropy bonus at this point of the run."""

@@ -88,6 +88,7 @@ class Policy:
     ) -> None:
         self.ties, self.hidden, self.actions, self.biases = ties, hidden, actions, biases
         self.rows = ties[0].shape[1]
+        self._users = [tie.T.tocsr() for tie in ties]  # the inputs that each parameter row is part of
         # the outputs that have parameters, and which output each becomes in the mirror
         self._columns = [*range(actions - pinned), *([actions] if value else [])]
         self._mirrored = [*swap, actions] if swap else []
@@ -121,15 +122,27 @@ class Policy:
 
     def expand(self) -> Network:
         """The ``Network`` of the current parameters."""
-        first, _, bias, _ = self.views(self.theta)
-        table = np.empty((self.ties[0].shape[0], len(self.ties) * self.hidden), dtype=first.dtype)
-        for copy, tie in enumerate(self.ties):
-            table[:, copy * self.hidden : (copy + 1) * self.hidden] = tie @ first
+        table = np.zeros((self.ties[0].shape[0], len(self.ties) * self.hidden), dtype=self.theta.dtype)
+        network = Network(table, *self._wide_tail())
+        self.refresh(network, np.arange(self.rows))
+        return network
+
+    def refresh(self, network: Network, rows: Integers) -> None:
+        """Bring a network up to date, since whose making no more than these parameter rows and the tail changed."""
+        first, _, _, _ = self.views(self.theta)
+        for copy, (tie, users) in enumerate(zip(self.ties, self._users)):
+            stale = np.zeros(len(network.table), dtype=bool)
+            stale[users[rows].indices] = True
+            inputs = stale.nonzero()[0]
+            network.table[inputs, copy * self.hidden : (copy + 1) * self.hidden] = tie[inputs] @ first
+        network.bias, network.heads, network.head_bias = self._wide_tail()
+
+    def _wide_tail(self) -> tuple[Floats, Floats, Floats]:
+        """Bias, heads and head bias of a ``Network``."""
+        _, _, bias, _ = self.views(self.theta)
         heads, head_bias = self._wide_heads(self.theta)
-        wide_bias = np.zeros(table.shape[1], dtype=table.dtype)
-        if self.biases:
-            wide_bias[...] = np.tile(bias, len(self.ties))
-        return Network(table, wide_bias, heads, head_bias)
+        wide_bias = np.tile(bias if self.biases else np.zeros(self.hidden, dtype=self.theta.dtype), len(self.ties))
+        return wide_bias, heads, head_bias
 
     def _wide_heads(self, theta: Floats) -> tuple[Floats, Floats]:
         """Heads (width, A + 1) and their bias: a zero column where an output has no parameters."""

@@ -23,8 +23,6 @@ GRIDS = {
     "only": ((1, 8), (8, 1), (4, 4)),
 }
 
-OWN_WEIGHT = 2  # such an input's value: a pixel's is 1, and a small shape has a few of them
-
 
 def pixel_tie(shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32) -> csr_matrix:
     """The tie of two planes of ``shape`` pixels; csr (2 * pixels, parameter rows).
@@ -61,11 +59,12 @@ def upside_down(shape: tuple[int, int]) -> NDArray[np.int64]:
     return np.concatenate((plane, plane + plane.size))
 
 
-def with_own_rows(tie: csr_matrix, groups: NDArray[np.int64]) -> csr_matrix:
+def with_own_rows(tie: csr_matrix, groups: NDArray[np.int64], weights: NDArray[np.floating[Any]]) -> csr_matrix:
     """``tie`` with more inputs, each with a parameter row of its own, and one that it shares with its group.
 
     Args:
         groups: int64 (count,), the group of each new input, from 0; -1 for none.
+        weights: (count,), the value that each new input has when it is active.
 
     Returns:
         csr (inputs + count, rows + count + groups).
@@ -73,7 +72,7 @@ def with_own_rows(tie: csr_matrix, groups: NDArray[np.int64]) -> csr_matrix:
     count, members = len(groups), np.flatnonzero(groups >= 0)
     inputs = np.concatenate((np.arange(count), members))
     rows = np.concatenate((np.arange(count), count + groups[members]))
-    values = np.full(len(rows), OWN_WEIGHT, dtype=tie.dtype)
+    values = weights[inputs].astype(tie.dtype)
     own = csr_matrix((values, (inputs, rows)), shape=(count, count + groups.max() + 1))
     joined: csr_matrix = block_diag((tie, own), format="csr", dtype=tie.dtype)
     return joined

@@ -5,15 +5,16 @@ it shows none of its background colours. An observation is a set of indices into
 
     pair        plane 0: active now           plane 1: active one step ago
     difference  plane 0: became active        plane 1: ceased to be active
-    motion      pair, and what moved and how shapes stand to each other (shapes.py), from index 12,800 on
+    motion      pair, and what moved and how shapes stand to each other (motion.py), from index 12,800 on
+    course      motion, and where what moves will arrive
 
 ``difference`` is Karpathy's current-minus-previous frame: plane 0 holds its +1s and plane 1 its -1s.
 """
 
 import numpy as np
 
-from pg_mpi.game import shapes
-from pg_mpi.game.shapes import HEIGHT, WIDTH
+from pg_mpi.game import motion
+from pg_mpi.game.shapes import HEIGHT, WIDTH, shapes
 
 PIXELS = HEIGHT * WIDTH
 INPUTS = 2 * PIXELS
@@ -28,12 +29,13 @@ class FrameEncoder:
     """Turns the screens of one env into observations.
 
     Args:
-        kind: ``pair``, ``difference`` or ``motion``.
+        kind: ``pair``, ``difference``, ``motion`` or ``course``.
         backgrounds: uint8 (B, 80, 80), the background colours of each position.
     """
 
     def __init__(self, kind, backgrounds):
-        self._observe = {"pair": self._pair, "difference": self._difference, "motion": self._motion}[kind]
+        kinds = {"pair": self._pair, "difference": self._difference, "motion": self._motion, "course": self._course}
+        self._observe = kinds[kind]
         self._usual = backgrounds[0].astype(np.uint16)
         self._others = [plane.ravel().astype(np.uint16) for plane in backgrounds[1:]]
         self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
@@ -74,12 +76,20 @@ class FrameEncoder:
         return np.concatenate((self._now, self._before + PIXELS))
 
     def _motion(self):
+        return self._with([number for number in self._moved() if number < motion.FIRST_COURSE])
+
+    def _course(self):
+        return self._with(self._moved())
+
+    def _moved(self):
         before = self._shapes_before
         if before is None:
-            before = shapes.shapes(self._before)
-        self._shapes_before = now = shapes.shapes(self._now)
-        extra = np.array(shapes.inputs(now, before), dtype=np.int64)
-        return np.concatenate((self._now, self._before + PIXELS, extra))
+            before = shapes(self._before)
+        self._shapes_before = now = shapes(self._now)
+        return motion.inputs(now, before)
+
+    def _with(self, extra):
+        return np.concatenate((self._now, self._before + PIXELS, np.array(extra, dtype=np.int64)))
 
     def _difference(self):
         return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))

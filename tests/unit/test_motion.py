@@ -1,4 +1,4 @@
-"""Moves and relations of shapes: by hand, against a slow search from the definition, and in the mirror."""
+"""Moves, relations and courses of shapes: by hand, against a slow search from the definition, and in the mirror."""
 
 import itertools
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from pg_mpi.agent.tying import pixel_tie, upside_down, with_own_rows
-from pg_mpi.game import shapes
+from pg_mpi.game import motion
 from pg_mpi.game.features import PIXELS, FrameEncoder
-from pg_mpi.game.shapes import HEIGHT, MOVES, REACH, RELATIONS, WIDTH
+from pg_mpi.game.motion import COURSES, MOVES, REACH, RELATIONS
+from pg_mpi.game.shapes import HEIGHT, WIDTH
 
 BACKGROUND = np.zeros((1, HEIGHT, WIDTH), dtype=np.uint8)
 
@@ -23,15 +24,17 @@ def screen(*rectangles):
     return whole
 
 
-def seen(before, now):
-    """The observation after two screens, and its moves and relations as lists of tuples."""
-    encoder = FrameEncoder("motion", BACKGROUND)
+def seen(before, now, features="course"):
+    """The observation after two screens, and its moves, relations and courses as lists of tuples."""
+    encoder = FrameEncoder(features, BACKGROUND)
     encoder.start(before)
     observation = encoder.step(now)
-    extra = observation[observation >= 2 * PIXELS] - 2 * PIXELS
-    cut = int(np.prod(MOVES))
-    parts = (extra[extra < cut], MOVES), (extra[extra >= cut] - cut, RELATIONS)
-    return observation, *([tuple(map(int, move)) for move in zip(*np.unravel_index(p, shape))] for p, shape in parts)
+    extra, parts = observation[observation >= 2 * PIXELS] - 2 * PIXELS, []
+    for shape in (MOVES, RELATIONS, COURSES):
+        size = int(np.prod(shape))
+        block, extra = extra[extra < size], extra[extra >= size] - size
+        parts.append([tuple(map(int, number)) for number in zip(*np.unravel_index(block, shape))])
+    return observation, *parts
 
 
 def even(number, width):
@@ -40,7 +43,7 @@ def even(number, width):
 
 
 def searched(before, now):
-    """(moves, relations) by a search over all positions of both screens, from the definition."""
+    """(moves, relations, courses) by a search over all positions of both screens, from the definition."""
 
     def shapes_of(whole):
         active = np.pad(whole[35:195:2, ::2] != 0, 1)
@@ -54,7 +57,7 @@ def searched(before, now):
         return found
 
     was, there = shapes_of(before), shapes_of(now)
-    moves, relations = set(), set()
+    moves, relations, courses = set(), set(), set()
     for y, x in there - was:
         steps = [(y - v, x - u) for v, u in was if abs(y - v) <= 2 * REACH[0] and -REACH[1] <= x - u < REACH[1]]
         cell = even(y - 79, 8) + 10, x // 8
@@ -63,24 +66,53 @@ def searched(before, now):
         for (dy, dx), (v, u) in itertools.product(steps, there - {(y, x)}):
             if abs(dy) + 2 * abs(dx) == length:
                 sized = int(np.sign(dy)) * (1 + (abs(dy) > 4))
-                relations.add((20 + even(y - v, 8), (x - u + 80) // 8, 1 + int(np.sign(dx)), 2 + sized))
-    return sorted(moves), sorted(relations)
+                fast = int(np.sign(dx)) * (1 + (abs(dx) > 3))
+                relations.add((20 + even(y - v, 8), (x - u + 80) // 8, 2 + fast, 2 + sized))
+                if dx and (u - x) * dx > 0:
+                    courses.add(course(y, dy, (u - x) / dx, dx, (v, u), was))
+    return sorted(moves), sorted(relations), sorted(courses)
+
+
+def course(y, dy, time, dx, other, was):
+    """The course of a shape in half row ``y``, walked in small steps; the other one moved straight, or not at all."""
+    parts = 512
+    for _ in range(round(time * parts)):
+        if not 0 <= y + dy / parts <= 158:
+            dy = -dy
+        y += dy / parts
+    apart = round(y - other[0])
+    size = (abs(apart) + 1) // 2 if abs(apart) <= 24 else 12 + (abs(apart) - 8) // 16
+    ways = [other[0] - v for v, u in was if u == other[1] and abs(other[0] - v) <= 26]
+    way = min(ways, key=abs, default=0)
+    drift = sum(abs(way) > limit for limit in (1, 4, 8, 13, 18))
+    arrival = sum(time > limit for limit in (1, 2, 3, 4, 6, 8, 11, 15, 20, 28))
+    return 21 + int(np.sign(apart)) * size, int(dx > 0), arrival, 5 + int(np.sign(way)) * drift
 
 
 def test_a_ball_by_hand():
     """Two rows high, from (20, 40) to (23, 44). Its middle is at 23.5, 16 rows above the field's: 32 half rows."""
-    observation, moves, relations = seen(screen((20, 40, 2, 1)), screen((23, 44, 2, 1)))
-    assert moves == [(10 - 32 // 8, 5, 7, 8)] and relations == []
+    observation, moves, relations, courses = seen(screen((20, 40, 2, 1)), screen((23, 44, 2, 1)))
+    assert moves == [(10 - 32 // 8, 5, 7, 8)] and relations == courses == []
     np.testing.assert_array_equal(observation[:2], [23 * WIDTH + 44, 24 * WIDTH + 44])
     np.testing.assert_array_equal(observation[2:4], PIXELS + np.array([20 * WIDTH + 40, 21 * WIDTH + 40]))
 
 
 def test_a_ball_and_a_paddle_by_hand():
     """The ball's middle at (23.5, 44), down by 3 and right by 4; a paddle that stands, middle (33.5, 70): ten rows, or
-    20 half rows, below it, and 26 columns to the right."""
+    20 half rows, below it, and 26 columns to the right. The ball gets there in 6.5 steps, 19.5 rows further down:
+    9.5 rows, or 19 half rows, below the paddle's middle."""
     ball, paddle = ((20, 40, 2, 1), (23, 44, 2, 1)), (30, 70, 8, 2)
-    _, _, relations = seen(screen(ball[0], paddle), screen(ball[1], paddle))
-    assert relations == [(20 - 24 // 8, 54 // 8, 2, 4)]
+    _, _, relations, courses = seen(screen(ball[0], paddle), screen(ball[1], paddle))
+    assert relations == [(20 - 24 // 8, 54 // 8, 4, 4)]
+    assert courses == [(21 + 10, 1, 5, 5)]
+
+
+def test_a_course_by_the_border_to_a_paddle_that_moves():
+    """From half row 149, down by 6 half rows and left by 2 columns a step, to a paddle 40 columns away: 20 steps, 120
+    half rows, thrown back at 158, so 158 - (149 + 120 - 158) = 47. The paddle came up by 3 rows and is at 47."""
+    before, now = screen((71, 52, 2, 1), (23, 10, 8, 2)), screen((74, 50, 2, 1), (20, 10, 8, 2))
+    _, _, _, courses = seen(before, now)
+    assert courses == [(21, 0, 8, 5 - 2)]
 
 
 def test_out_of_reach_is_no_move():
@@ -97,14 +129,19 @@ def test_random_shapes_equal_the_search_and_their_mirror(seed):
         return rng.integers(70), rng.integers(78), rng.integers(1, 10), rng.integers(1, 3)
 
     first = [shape() for _ in range(4)]
-    moved = [(min(70, max(0, y + rng.integers(-5, 6))), x, h, w) for y, x, h, w in first]
+    sideways = rng.integers(-4, 5, 4) * (rng.random(4) < 0.5)
+    moved = [
+        (min(70, max(0, y + rng.integers(-5, 6))), min(77, max(0, x + dx)), h, w)
+        for (y, x, h, w), dx in zip(first, sideways)
+    ]
     before, now = screen(*first), screen(*moved)
     observation, *found = seen(before, now)
     assert found == list(searched(before, now))
+    assert seen(before, now, "motion")[1:] == (*found[:2], [])
     flipped = np.zeros_like(before), np.zeros_like(now)
     for whole, source in zip(flipped, (before, now)):
         whole[35:195:2] = source[35:195:2][::-1]
-    turned = np.append(upside_down((HEIGHT, WIDTH)), 2 * PIXELS + shapes.upside_down())
+    turned = np.append(upside_down((HEIGHT, WIDTH)), 2 * PIXELS + motion.upside_down())
     np.testing.assert_array_equal(np.sort(turned[observation]), np.sort(seen(*flipped)[0]))
 
 
@@ -113,31 +150,33 @@ def test_a_crowd_counts_what_moved_and_a_change_of_scene_nothing():
     one_moved = [(1, 0, 2, 2), *crowd[1:]]
     assert seen(screen(*crowd), screen(*one_moved))[1] == [(even(3 - 79, 8) + 10, 0, 5, 6)]
     all_moved = [(y + 1, x, h, w) for y, x, h, w in crowd]
-    assert seen(screen(*crowd), screen(*all_moved))[1:] == ([], [])
+    assert seen(screen(*crowd), screen(*all_moved))[1:] == ([], [], [])
 
 
 def test_every_such_input_has_a_row_of_its_own_and_its_group_one_more():
     plain = pixel_tie((HEIGHT, WIDTH), False, "only")
-    tie = with_own_rows(plain, np.array([-1, 0, 1, 0]))
+    tie = with_own_rows(plain, np.array([-1, 0, 1, 0]), np.array([2, 2, 2, 3]))
     assert tie.shape == (plain.shape[0] + 4, plain.shape[1] + 6) and tie.dtype == np.float32
     assert (tie[: plain.shape[0], : plain.shape[1]] != plain).nnz == 0
     block = tie[plain.shape[0] :, plain.shape[1] :].toarray()
     np.testing.assert_array_equal(
-        block, 2 * np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1], [0, 0, 0, 1, 1, 0]])
+        block, [[2, 0, 0, 0, 0, 0], [0, 2, 0, 0, 2, 0], [0, 0, 2, 0, 0, 2], [0, 0, 0, 3, 3, 0]]
     )
 
 
-def test_groups_hold_the_relations_of_all_motions():
-    groups = shapes.groups()
-    cut = int(np.prod(MOVES))
-    assert (groups[:cut] == -1).all()
-    relations = groups[cut:].reshape(RELATIONS)
-    assert relations.max() + 1 == RELATIONS[0] * RELATIONS[1]
-    assert (relations == relations[:, :, :1, :1]).all()
+def test_groups_hold_the_relations_of_all_motions_and_the_courses_to_whatever_moved():
+    groups, cuts = motion.groups(), np.cumsum([int(np.prod(MOVES)), int(np.prod(RELATIONS))])
+    moves, relations, courses = np.split(groups, cuts)
+    assert (moves == -1).all()
+    for block, shape, shared in ((relations, RELATIONS, 2), (courses, COURSES, 3)):
+        rows = block.reshape(*shape[:shared], -1)
+        assert (rows == rows[..., :1]).all() and len(set(block.tolist())) == np.prod(shape[:shared])
+    assert relations.max() < courses.min() and groups.max() + 1 == len(set(groups.tolist())) - 1
+    assert motion.weights().tolist() == [2] * cuts[1] + [4] * int(np.prod(COURSES))
 
 
 def test_motion_goes_on_from_a_saved_state():
-    encoder, other = FrameEncoder("motion", BACKGROUND), FrameEncoder("motion", BACKGROUND)
+    encoder, other = FrameEncoder("course", BACKGROUND), FrameEncoder("course", BACKGROUND)
     first, second, third = (screen((20 + i, 40 + 2 * i, 2, 1), (50, 70, 8, 2)) for i in range(3))
     encoder.start(first)
     now = encoder.step(second)

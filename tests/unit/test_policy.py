@@ -65,6 +65,21 @@ def test_upside_down_turns_each_plane():
     np.testing.assert_array_equal(flip, [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8])
 
 
+def test_a_refreshed_network_is_the_expanded_one_bit_for_bit():
+    rng = np.random.default_rng(4)
+    tie = pixel_tie(SHAPE, False, "only")
+    policy = Policy([tie, tie[upside_down(SHAPE)]], 16, 3, [0, 2, 1])
+    policy.theta[...] = rng.normal(size=policy.theta.size)
+    network, rows = policy.expand(), np.array([0, 7, 900, policy.rows - 1])
+    part = policy.take(policy.theta, rows)
+    policy.put(policy.theta, rows, part + rng.normal(size=part.size).astype(np.float32))
+    stale, fresh = network.table.copy(), policy.expand()
+    assert 50 < (stale != fresh.table).any(axis=1).sum() < 500, "some inputs changed, most did not"
+    policy.refresh(network, rows)
+    for name in ("table", "bias", "heads", "head_bias"):
+        np.testing.assert_array_equal(getattr(network, name), getattr(fresh, name))
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("difference", [False, True])
 def test_playing_and_learning_compute_the_same(symmetric, difference):

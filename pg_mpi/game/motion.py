@@ -1,0 +1,164 @@
+"""Inputs for what moves: from the places of all shapes now and one step ago.
+
+    moves      a place and a step: a cell of the screen, and where a shape there has come from
+    relations  a step and where the shape that made it stands to another, wherever on the screen
+    courses    where a moving shape will meet another one's column if it goes straight on and the upper and lower
+               border throw it back: how far beside the other, in how many steps, and how the other moved
+
+A sum over two planes of pixels can express none of these. The borders are the one thing here that not every game has;
+``--features motion`` leaves the courses out.
+"""
+
+from bisect import bisect_left
+
+import numpy as np
+
+from pg_mpi.game.shapes import HALF_ROWS, HEIGHT, STRIDE, WIDTH
+
+REACH = (5, 10)  # steps of -5 to 5 rows and -10 to 9 columns, the columns in twos
+#: Shape of the moves: cells of about 4 rows by 8 columns, down and across; columns and rows of the step.
+MOVES = (21, 10, REACH[1], 2 * REACH[0] + 1)
+#: Shape of the relations: rows apart in fours, columns apart in eights; columns and rows moved, by sign and size.
+RELATIONS = (41, 20, 5, 5)
+#: Shape of the courses: rows apart on arrival; to the left or right; steps until then; rows the other one moved.
+COURSES = (43, 2, 11, 11)
+TIMES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 28)  # ends of the bins of steps until arrival
+DRIFTS = (1, 4, 8, 13, 18)  # ends of the bins of half rows that the other one moved
+DRIFT_REACH = 26  # half rows
+WEIGHTS = (2, 2, 4)  # the inputs' values: a pixel's is 1, and a small shape has a few of them
+MOST_PAIRS = 400  # of shapes now and before; in a crowd only those that moved count, and in a larger one none
+
+_SIZES = [int(np.prod(block)) for block in (MOVES, RELATIONS, COURSES)]
+INPUTS = sum(_SIZES)
+FIRST = 2 * HEIGHT * WIDTH  # the number of the first of them, after two planes of pixels
+FIRST_RELATION = FIRST + _SIZES[0]
+FIRST_COURSE = FIRST_RELATION + _SIZES[1]
+
+
+def upside_down():
+    """The permutation of all inputs of this module that turns the screen upside down: int64 (INPUTS,)."""
+    blocks = np.split(np.arange(INPUTS), np.cumsum(_SIZES)[:-1])
+    return np.concatenate(
+        [block.reshape(shape)[::-1, ..., ::-1].ravel() for block, shape in zip(blocks, (MOVES, RELATIONS, COURSES))]
+    )
+
+
+def groups():
+    """Inputs that share a parameter row besides their own: int64 (INPUTS,), -1 for none.
+
+    Relations that differ in the motion alone, and courses that differ in what the other one did.
+    """
+    relations = np.arange(_SIZES[1]) // (RELATIONS[2] * RELATIONS[3])
+    courses = np.arange(_SIZES[2]) // COURSES[3] + relations.max() + 1
+    return np.concatenate((np.full(_SIZES[0], -1), relations, courses))
+
+
+def weights():
+    """The value of each active input: float32 (INPUTS,)."""
+    return np.repeat(np.array(WEIGHTS, dtype=np.float32), _SIZES)
+
+
+def inputs(now, before):
+    """The numbers of the active inputs, from the places of all shapes now and one step ago: sorted ints."""
+    if len(now) * len(before) > MOST_PAIRS:
+        now, before = now - before, before - now
+        if len(now) * len(before) > MOST_PAIRS:
+            return []
+    found = []
+    for place in now - before:
+        steps = [_STEP[place - other] for other in before if place - other in _STEP]
+        if steps:
+            cell, shortest = _CELL[place], min(steps)[0]
+            found += [cell + move for _, move, _, _ in steps]
+            for length, _, motion, speed in steps:
+                if length == shortest:
+                    found += [_APART[place - other] + motion for other in now if other != place]
+                    if speed[1]:
+                        _courses(place, *speed, now, before, found)
+    return sorted(set(found))
+
+
+def _courses(place, down, across, now, before, found):
+    """Add the courses of the shape at ``place``, which moves by these half rows and columns a step."""
+    row, column = divmod(place, STRIDE)
+    side = _SIDE if across > 0 else 0
+    for other in now:
+        time = (other % STRIDE - column) / (2 * across)
+        if time > 0:
+            course = (row + down * time) % _PERIOD
+            if course > _BORDER:
+                course = _PERIOD - course
+            drift = 0 if other in before else _drift(other, before)
+            found.append(_BESIDE[round(course - other // STRIDE)] + side + bisect_left(TIMES, time) * COURSES[3] + drift)
+
+
+def _drift(place, before):
+    """The bin of the shortest way straight up or down that a shape has come, 0 if none is in reach."""
+    ways = [place - other for other in before if place - other in _DRIFT]
+    return _DRIFT[min(ways, key=abs)] if ways else 0
+
+
+# -- tables, by place and by difference of places ---------------------------------------------------------
+
+_BORDER = HALF_ROWS - 1
+_PERIOD = 2 * _BORDER  # of a shape that goes up and down between the borders
+_SIDE = COURSES[2] * COURSES[3]
+
+
+def _table(half_rows, columns, value):
+    """``value(half rows, columns)`` by place, or by difference of places: a dict."""
+    return {y * STRIDE + 2 * x: value(y, x) for y in half_rows for x in columns}
+
+
+def _listed(table):
+    """A table as a list, which is quicker to read than a large dict; a negative key counts from its end."""
+    items = [0] * (2 * max(table) + 2)
+    for key, value in table.items():
+        items[key] = value
+    return items
+
+
+def _bin(number, width):
+    """Bins as wide as ``width``, the same on both sides of 0."""
+    return (abs(number) + width // 2) // width * (1 if number > 0 else -1)
+
+
+def _sized(number, limit):
+    """-2 to 2, by sign and by whether it is beyond the limit."""
+    return (number > 0) - (number < 0) + (number > limit) - (number < -limit)
+
+
+def _cell(half_row, column):
+    """The first of a cell's moves."""
+    down = _bin(half_row - _BORDER // 2, 8) + MOVES[0] // 2
+    return FIRST + (down * MOVES[1] + column // 8) * MOVES[2] * MOVES[3]
+
+
+def _step(half_rows, columns):
+    """A step's length, its number among a cell's moves, its number among a relation's motions, and itself."""
+    move = (columns + REACH[1]) // 2 * MOVES[3] + _bin(half_rows, 2) + REACH[0]
+    motion = (2 + _sized(columns, 3)) * RELATIONS[3] + 2 + _sized(half_rows, 4)
+    return abs(half_rows) + 2 * abs(columns), move, motion, (half_rows, columns)
+
+
+def _apart(half_rows, columns):
+    """The first relation of two shapes so far apart."""
+    place = (_bin(half_rows, 8) + RELATIONS[0] // 2) * RELATIONS[1] + (columns + WIDTH) // 8
+    return FIRST_RELATION + place * RELATIONS[2] * RELATIONS[3]
+
+
+def _beside(half_rows):
+    """The course to the left, at once and beside a shape that stood still: single rows to 12, then eight together."""
+    size = _bin(abs(half_rows), 2) if abs(half_rows) <= 24 else 12 + (abs(half_rows) - 8) // 16
+    row = COURSES[0] // 2 + (size if half_rows > 0 else -size)
+    return FIRST_COURSE + row * COURSES[1] * _SIDE + COURSES[3] // 2
+
+
+_CELL = _listed(_table(range(HALF_ROWS), range(WIDTH), _cell))
+_STEP = _table(range(-2 * REACH[0], 2 * REACH[0] + 1), range(-REACH[1], REACH[1]), _step)
+_APART = _listed(_table(range(-_BORDER, HALF_ROWS), range(1 - WIDTH, WIDTH), _apart))
+_BESIDE = [_beside(half_rows) for half_rows in (*range(HALF_ROWS), *range(-_BORDER, 0))]
+_DRIFT = {
+    rows * STRIDE: bisect_left(DRIFTS, abs(rows)) * (1 if rows > 0 else -1)
+    for rows in range(-DRIFT_REACH, DRIFT_REACH + 1)
+}
