@@ -74,13 +74,13 @@ class TrainConfig:
     desired_kl: float = _setting(
         0.04, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
-    gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
+    gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
     update_epochs: int = _setting(8, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
-    ent_coef: float = _setting(0.006, real(0), "weight of the entropy bonus")
+    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
@@ -122,7 +122,8 @@ PRESETS = {
     "fast": {
         "sync": "steps",
         "envs_per_rank": 8,
-        "num_steps": 256,
+        "num_steps": 128,
+        "checkpoint_every": 100,
     },
     "karpathy": {
         "method": "reinforce",
@@ -135,6 +136,7 @@ PRESETS = {
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,
         "desired_kl": 0.0,
+        "gamma": 0.99,
     },
 }
 

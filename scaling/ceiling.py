@@ -14,7 +14,7 @@ from pg_mpi.cluster import launch
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import report
+from scaling import command, report
 
 #: Settings of a run that make no sense here: how long to train, and where.
 REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks"}
@@ -47,7 +47,7 @@ def prepare(argv):
     Raises ``UsageError``.
     """
     args, rest = parser().parse_known_args(argv)
-    report.check_flags(rest, parser(), REFUSED)
+    command.check_flags(rest, parser(), REFUSED)
     args.ranks = launch.usable_threads() if args.ranks is None else checked(integer(), args.ranks, "--ranks")
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     args.repeats = checked(integer(), args.repeats, "--repeats")
@@ -58,10 +58,10 @@ def prepare(argv):
 
 def main(argv):
     """Measure and tell; the process's exit code."""
-    report.refuse_mpirun()
+    command.refuse_mpirun()
     args, config, _ = prepare(argv)
     if args.out:
-        report.make_folder(args.out)
+        command.make_folder(args.out)
     with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
         start = launch.mpirun_command(args.ranks) if args.ranks > 1 else []
         code = launch.run([*start, sys.executable, "-m", "scaling.ranks", folder, *argv])
@@ -75,7 +75,7 @@ def main(argv):
         "preset": args.preset,
         "seconds": args.seconds,
         "repeats": args.repeats,
-        **report.facts("scaling.ceiling", argv),
+        **command.facts("scaling.ceiling", argv),
         **measured,
     }
     print(report.table(result), flush=True)
@@ -96,4 +96,4 @@ def write(folder, result):
 
 
 if __name__ == "__main__":
-    report.run(main)
+    command.run(main)

@@ -20,7 +20,7 @@ from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.run_folder import write_json
-from scaling import report
+from scaling import command
 
 STOPPED = 75
 PATIENCE = 120.0  # seconds beyond its budget after which a run counts as hung
@@ -57,7 +57,7 @@ def prepare(argv):
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     args.envs = checked(integer(), args.envs, "--envs")
     words = ["--preset", args.preset, *rest]
-    report.check_flags(rest, parser(), REFUSED)
+    command.check_flags(rest, parser(), REFUSED)
     for ranks in args.ranks:
         for mode in MODES:
             parse_train([*words, *_mode_words(mode, args.envs)])[0].check(ranks)
@@ -70,10 +70,10 @@ def _mode_words(mode, envs):
 
 def main(argv):
     """Run, measure and tell; the process's exit code."""
-    report.refuse_mpirun()
+    command.refuse_mpirun()
     args, words = prepare(argv)
     if args.out:
-        report.make_folder(args.out)
+        command.make_folder(args.out)
     runs = []
     for ranks in args.ranks:
         for mode in MODES:
@@ -87,7 +87,7 @@ def main(argv):
         "preset": args.preset,
         "seconds": args.seconds,
         "envs": args.envs,
-        **report.facts("scaling.lockstep", argv),
+        **command.facts("scaling.lockstep", argv),
     }
     print(table(result), flush=True)
     if args.out:
@@ -196,4 +196,4 @@ def table(result):
 
 
 if __name__ == "__main__":
-    report.run(main)
+    command.run(main)

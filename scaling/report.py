@@ -1,17 +1,6 @@
-"""Measured speeds → costs and shares: the table and the picture; and what the commands here have in common."""
+"""Measured speeds → costs and shares of each part: the table and the picture of ``ceiling.py``."""
 
-import os
-import platform
-import shlex
-import signal
 import statistics
-import sys
-
-from pg_mpi.cluster import comm, launch
-from pg_mpi.config import train_parser
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import nearest
-from pg_mpi.record.run_folder import provenance
 
 #: Every part: its name, what it is, and the part that its cost is the difference to.
 PARTS = (
@@ -111,64 +100,3 @@ def draw(path, result):
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-
-
-def cpu_model():
-    """The processor's name, as far as the system tells."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def facts(module, argv):
-    """Where a result comes from: command, commit, time, versions, processor, usable hardware threads."""
-    start = provenance(argv, None, None, None)
-    return {
-        "command": shlex.join(["python", "-m", module, *argv]),
-        **{name: start[name] for name in ("commit", "time", "versions")},
-        "cpu": cpu_model(),
-        "cores": launch.usable_threads(),
-    }
-
-
-def refuse_mpirun():
-    """Raise ``UsageError`` as one of many processes."""
-    if (comm.first_number(comm.PROMISES) or 1) > 1:
-        raise UsageError("this command starts its own ranks: leave mpirun away and give --ranks")
-
-
-def check_flags(words, ours, refused):
-    """Raise ``UsageError`` unless each flag of ``words``, which the parser ``ours`` left over, is one of training.
-
-    ``refused``: names of the settings of training that make no sense here.
-    """
-    known, theirs = ([flag for a in p._actions for flag in a.option_strings] for p in (ours, train_parser()))
-    for flag in (word.split("=", 1)[0] for word in words if word.startswith("--")):
-        if flag not in theirs:
-            raise UsageError(f"unknown argument {flag}{nearest(flag, known + theirs)}: see --help")
-        if flag[2:].replace("-", "_") in refused:
-            raise UsageError(f"{flag} means nothing here: each run has its own, see --help")
-
-
-def make_folder(path):
-    """The folder of ``--out``. Raises ``UsageError`` if it cannot be written."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--out {path} cannot be written ({error.strerror}): give another folder") from None
-    if not os.access(path, os.W_OK):
-        raise UsageError(f"--out {path} cannot be written: give another folder")
-
-
-def run(main):
-    """Run a command's ``main(argv)`` and end the process; a ``UsageError`` is one line and exit code 2."""
-    try:
-        code = main(sys.argv[1:])
-    except UsageError as error:
-        print(f"pg_mpi: error: {error}", file=sys.stderr)
-        code = 2
-    except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
-    sys.exit(code)

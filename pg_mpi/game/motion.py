@@ -89,7 +89,8 @@ def _courses(place, down, across, now, before, found):
             if course > _BORDER:
                 course = _PERIOD - course
             drift = 0 if other in before else _drift(other, before)
-            found.append(_BESIDE[round(course - other // STRIDE)] + side + bisect_left(TIMES, time) * COURSES[3] + drift)
+            beside, arrival = _BESIDE[round(course - other // STRIDE)], bisect_left(TIMES, time)
+            found.append(beside + side + arrival * COURSES[3] + drift)
 
 
 def _drift(place, before):
