@@ -55,10 +55,19 @@ def make_policy(config, knowledge):
         swap=knowledge.swap,
         value=not plain,
         biases=not plain,
-        pinned=config.actions == "pair" and not knowledge.swap,
+        parts=_parts(config, knowledge),
     )
     policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, random_rows(shape, difference, config.tiles))
     return policy
+
+
+def _parts(config, knowledge):
+    """What each action's logit is the sum of, for ``Policy``."""
+    if config.action_logits == "parts":
+        return np.array(game_actions.parts(knowledge.codes))
+    if config.actions == "pair" and not knowledge.swap:
+        return np.array([[1], [0]])
+    return None
 
 
 def make_optimizer(config, policy):

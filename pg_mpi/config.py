@@ -59,6 +59,11 @@ class TrainConfig:
         "minimal: the ALE's own set; distinct: those that differ within a few steps; pair: two of them, no NOOP; or "
         "names, as NOOP,RIGHT,LEFT",
     )
+    action_logits: str = _setting(
+        "parts",
+        choice("parts", "own"),
+        "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
+    )
     hidden: int = _setting(64, integer(), "hidden units")
     init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
 
@@ -129,6 +134,7 @@ PRESETS = {
         "method": "reinforce",
         "features": "difference",
         "actions": "pair",
+        "action_logits": "own",
         "tiles": "off",
         "symmetry": "off",
         "hidden": 200,

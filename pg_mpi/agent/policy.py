@@ -2,12 +2,12 @@
 
     z = tie(x) @ first + bias                        (hidden,)  and once more in the mirror, if symmetric
     h = max(0, z)
-    (logits, value) = h @ heads + head_bias          (actions + 1,)
+    (logits, value) = (h @ heads + head_bias) @ spread      (actions + 1,)
 
 ``x`` is a set of active inputs; ``tie`` says which rows of ``first`` make up the weights of each input (see
 tying.py). Learning projects a batch on the parameter rows once, ``x @ tie``, and then works on those. Playing
 expands the parameters once into a ``Network``, ``table = tie @ first``, and then sums rows of its table. Both
-are the same function; weight sharing, the mirror symmetry and the sigmoid's pinned logit live here alone.
+are the same function; weight sharing, the mirror symmetry and what a logit is the sum of live here alone.
 """
 
 import math
@@ -69,7 +69,8 @@ class Policy:
         swap: for a symmetric policy, the action that each action becomes in the mirror, length A.
         value: whether there is a value head; without one the value is 0.
         biases: whether the layers have biases.
-        pinned: the last action's logit is 0, so that two actions make a sigmoid.
+        parts: (A, P), an action's logit is this sum of P outputs; without it, each action has an output of its own.
+            [[1], [0]] makes a sigmoid of two actions.
 
     Attributes:
         theta: flat float vector: ``first`` (rows, hidden), then heads, hidden bias, head bias.
@@ -83,16 +84,19 @@ class Policy:
         swap: Sequence[int] | None = None,
         value: bool = True,
         biases: bool = True,
-        pinned: bool = False,
+        parts: NDArray[np.floating[Any]] | None = None,
         dtype: Any = np.float32,
     ) -> None:
         self.ties, self.hidden, self.actions, self.biases = ties, hidden, actions, biases
         self.rows = ties[0].shape[1]
         self._users = [tie.T.tocsr() for tie in ties]  # the inputs that each parameter row is part of
-        # the outputs that have parameters, and which output each becomes in the mirror
-        self._columns = [*range(actions - pinned), *([actions] if value else [])]
+        parts = np.eye(actions) if parts is None else np.asarray(parts)
+        columns = parts.shape[1]
+        self._spread = np.zeros((columns + value, actions + 1), dtype=dtype)  # outputs with parameters → logits, value
+        self._spread[:columns, :actions] = parts.T
+        self._spread[columns:, actions] = 1
         self._mirrored = [*swap, actions] if swap else []
-        outputs = len(self._columns)
+        outputs = len(self._spread)
         self.tail = hidden * outputs + (hidden + outputs if biases else 0)  # parameters after the first layer
         self.theta = np.zeros(self.rows * hidden + self.tail, dtype=dtype)
 
@@ -102,7 +106,7 @@ class Policy:
         Any number of rows; the biases are empty where the policy has none.
         """
         cut = vector.size - self.tail
-        outputs = len(self._columns)
+        outputs = len(self._spread)
         head_cut = cut + self.hidden * outputs
         biases = vector[head_cut:]
         return (
@@ -145,13 +149,10 @@ class Policy:
         return wide_bias, heads, head_bias
 
     def _wide_heads(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Heads (width, A + 1) and their bias: a zero column where an output has no parameters."""
+        """Heads (width, A + 1) and their bias (A + 1,)."""
         _, heads, _, head_bias = self.views(theta)
-        wide = np.zeros((self.hidden, self.actions + 1), dtype=theta.dtype)
-        wide[:, self._columns] = heads
-        tail = np.zeros(self.actions + 1, dtype=theta.dtype)
-        if self.biases:
-            tail[self._columns] = head_bias
+        wide = heads @ self._spread
+        tail = head_bias @ self._spread if self.biases else np.zeros(self.actions + 1, dtype=theta.dtype)
         if self._mirrored:
             return np.concatenate((wide, wide[:, self._mirrored])), tail + tail[self._mirrored]
         return wide, tail
@@ -189,10 +190,10 @@ class Policy:
         if self._mirrored:
             wide = wide[halves[0]] + wide[halves[1]][:, self._mirrored]
             tail = tail + tail[self._mirrored]
-        d_heads[...] = wide[:, self._columns]
+        d_heads[...] = wide @ self._spread.T
         if self.biases:
             d_bias[...] = d_hidden.sum(axis=0).reshape(len(self.ties), -1).sum(axis=0)
-            d_head_bias[...] = tail[self._columns]
+            d_head_bias[...] = tail @ self._spread.T
 
     # -- the rows that an update touches ----------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from pg_mpi.game.survey import find_actions
 from pg_mpi.parse import nearest
 from pg_mpi.seeding import SURVEY, stream
 
+PARTS = ("UP", "DOWN", "RIGHT", "LEFT", "FIRE")  # what the ALE's action names are made of
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 #: Games whose rules are the same upside down, with the actions that change places.
@@ -72,3 +73,10 @@ def mirrored(codes, pairs):
     if missing:
         raise UsageError("--symmetry exchanges an action of the policy for one that it lacks: see --actions")
     return [codes.index(partner.get(code, code)) for code in codes]
+
+
+def parts(codes):
+    """What each action is made of, 1.0 or 0.0: a list per action, over the parts that occur in any of them."""
+    names = [Action(code).name for code in codes]
+    used = [part for part in PARTS if any(part in name for name in names)]
+    return [[float(part in name) for part in used] for name in names]

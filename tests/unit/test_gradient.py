@@ -116,9 +116,10 @@ KINDS = [
     {"tiles": "off"},
     {"tiles": "only"},
     {"difference": True},
-    {"difference": True, "tiles": "off", "value": False, "biases": False, "pinned": True},
+    {"difference": True, "tiles": "off", "value": False, "biases": False, "parts": np.eye(3)[:, :2]},
     {"mirror": True},
     {"mirror": True, "difference": True},
+    {"mirror": True, "parts": np.array([[0, 0], [1, 0], [1, 1]])},
 ]
 
 

@@ -6,6 +6,8 @@ from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.policy import Policy, sample
 from pg_mpi.agent.tying import pixel_tie, upside_down
+from pg_mpi.game import actions as game_actions
+from pg_mpi.game.actions import CODES
 
 SHAPE = (80, 80)
 
@@ -26,7 +28,13 @@ def test_plain_policy_equals_dense_arithmetic():
 def test_difference_tie_is_plus_minus_one():
     rng = np.random.default_rng(1)
     policy = Policy(
-        [pixel_tie(SHAPE, True, "off", np.float64)], 8, 2, value=False, biases=False, pinned=True, dtype=np.float64
+        [pixel_tie(SHAPE, True, "off", np.float64)],
+        8,
+        2,
+        value=False,
+        biases=False,
+        parts=np.array([[1], [0]]),
+        dtype=np.float64,
     )
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, _, _ = policy.views(policy.theta)
@@ -63,6 +71,18 @@ def test_symmetric_policy_in_the_mirror():
 def test_upside_down_turns_each_plane():
     flip = upside_down((2, 3))
     np.testing.assert_array_equal(flip, [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8])
+
+
+def test_a_logit_is_the_sum_of_its_parts():
+    codes = [CODES[name] for name in ("NOOP", "FIRE", "UP", "LEFTFIRE", "UPLEFT")]
+    made_of = game_actions.parts(codes)
+    assert made_of == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]]
+    rng = np.random.default_rng(5)
+    policy = Policy([pixel_tie(SHAPE, False, "only")], 8, 5, parts=made_of)
+    policy.theta[...] = rng.normal(size=policy.theta.size)
+    ((noop, fire, up, left_fire, up_left, value),) = policy.expand().forward([np.array([3, 900, 7000])])
+    assert noop == 0 and min(map(abs, (fire, up, value))) > 1e-3
+    assert left_fire - fire == pytest.approx(up_left - up, rel=1e-5)
 
 
 def test_a_refreshed_network_is_the_expanded_one_bit_for_bit():
