@@ -139,12 +139,12 @@ def without_policy(bench, scripts):
     policy, stubs = bench.policy, [StubActions(env.game, script) for env, script in zip(bench.envs, scripts)]
     network = StubNetwork(policy.actions)
     with _games(bench.envs, stubs):
-        policy.expand = lambda: network
+        policy.expand, policy.refresh = lambda: network, lambda *_: None
         bench.put_back()
         try:
             yield stubs
         finally:
-            del policy.expand
+            del policy.expand, policy.refresh
 
 
 @contextlib.contextmanager
