@@ -10,7 +10,7 @@ from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_row
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
-from pg_mpi.game.features import HEIGHT, WIDTH
+from pg_mpi.game.shapes import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_backgrounds
 from pg_mpi.seeding import WEIGHTS, stream
 

@@ -140,7 +140,7 @@ class Trainer:
         """Open the logs; training seconds and starts of the folder so far."""
         config, folder = self.config, self._folder
         folder.reopen()  # finish() marks it again if the budget is not larger
-        facts = provenance(sys.argv, self._world.size, self._world.library(), places)
+        facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), places)
         restarts = folder.begin(dataclasses.asdict(config), facts)
         self._log = MetricsLog(folder.file("metrics.jsonl"), self.tally.update)
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
@@ -165,7 +165,9 @@ class Trainer:
         config, say = self.config, self._progress.say
         hosts = sorted({place["host"] for place in places})
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
-        say(f"{self._world.size} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._world.library()}")
+        say(
+            f"{self._world.size} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._world.mpi_version()}"
+        )
         for rank, place in list(enumerate(places))[:8]:
             threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
             say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")

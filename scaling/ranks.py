@@ -32,7 +32,7 @@ def main(world, argv):
     measuring = Measuring(world, switch, bench, args.seconds)
     measuring.run(args.repeats)
     if world.rank == 0:
-        result = {"startup_s": startup, "mpi": world.library(), **measuring.result()}
+        result = {"startup_s": startup, "mpi": world.mpi_version(), **measuring.result()}
         write_json(os.path.join(folder, "measured.json"), result)
     return 0
 

@@ -1,7 +1,7 @@
 """The ranks of a job and the verbs between them. The only module that imports mpi4py.
 
-Every method of ``World`` is collective (every rank must call it) but ``library`` and ``abort``. ``World()`` without a
-communicator is a world of one, so the same code runs where no MPI is installed.
+Every method of ``World`` is collective (every rank must call it) but ``mpi_version`` and ``abort``. ``World()`` without
+a communicator is a world of one, so the same code runs where no MPI is installed.
 """
 
 import os
@@ -91,7 +91,7 @@ class World:
             raise error
         return result
 
-    def library(self):
+    def mpi_version(self):
         """The name and version of the MPI library, one line. Not collective."""
         if not self._comm:
             return "none"
