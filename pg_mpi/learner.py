@@ -216,7 +216,7 @@ class Batch:
     def __init__(self, trajectories, policy):
         dtype = policy.theta.dtype
         self.envs = len(trajectories)
-        self._trajectories = trajectories = trajectories or [Trajectory(steps=1)]  # no sample: empty arrays
+        self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
         observed = np.concatenate([t.observed for t in trajectories])
         starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in trajectories])))
         ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])

@@ -16,6 +16,7 @@ class Env:
 
     Attributes:
         observation: int64 (n,), the active inputs the policy sees next.
+        uniform: draws the next uniform number in [0, 1) for an action.
         score, steps: of the game under way.
         trajectory: what it has lived through since the last update.
     """
@@ -23,9 +24,10 @@ class Env:
     def __init__(self, index, config, knowledge):
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
-        self._streams = sticky, self.actions, self.shuffle = [stream(config.seed, role, index) for role in roles]
+        self._streams = sticky, actions, self.shuffle = [stream(config.seed, role, index) for role in roles]
         self.game = AtariGame(config.env_id, sticky, config.frame_skip, config.sticky, config.max_frames)
         self.encoder = FrameEncoder(config.features, knowledge.backgrounds)
+        self.uniform = actions.random
         self.trajectory = Trajectory()
         self.begin()
 
@@ -68,58 +70,63 @@ class Player:
     def play(self, network):
         """One round: ``games_per_update`` games or ``num_steps`` steps of each env. Returns the trajectories."""
         for env in self.envs:
-            env.trajectory.clear()
-        active = list(self.envs)
-        while active:
-            self._step(active, network)
-            active = [env for env in active if not self._done(env.trajectory)]
-        if not self._by_game:
+            env.trajectory = Trajectory()
+        if self._by_game:
+            active = self.envs
+            while active:
+                if self._step(active, network):
+                    active = [env for env in active if len(env.trajectory.games) < self._share]
+        else:
+            for _ in range(self._share):
+                self._step(self.envs, network)
             for env in self.envs:
-                if not env.trajectory.ends[-1]:
+                if not env.trajectory.ended:
                     env.trajectory.last_value = self._value(env, network)
         return [env.trajectory for env in self.envs]
-
-    def _done(self, trajectory):
-        return (len(trajectory.games) if self._by_game else trajectory.length) >= self._share
 
     def _value(self, env, network):
         return network.forward([env.observation])[0][-1]
 
     def _step(self, envs, network):
-        """One step of each env: think, draw, act, look, record; each for all envs before the next.
+        """One step of each env: think, draw, act, record, look; each for all envs before the next.
 
         So what a part needs stays in the caches from env to env, which one emulator step in between would clear.
+        Returns True when a game ended.
         """
-        codes, seconds = self._codes, self._phases.seconds
+        codes, point_ends, seconds = self._codes, self._point_ends, self._phases.seconds
         begun = perf_counter()
-        seen = [env.observation for env in envs]
-        outputs = network.forward(seen)
+        outputs = network.forward([env.observation for env in envs])
         thought = perf_counter()
         values = [output.pop() for output in outputs]
-        choices = [sample(logits, env.actions.random()) for env, logits in zip(envs, outputs)]
+        choices = [sample(logits, env.uniform()) for env, logits in zip(envs, outputs)]
         drawn = perf_counter()
         rewards = [env.game.act(codes[action]) for env, (action, _) in zip(envs, choices)]
         overs = [env.game.over() for env in envs]
         acted = perf_counter()
+        for env, (action, log_prob), value, reward, over in zip(envs, choices, values, rewards, overs):
+            env.score += reward
+            env.steps += 1
+            end = over or (point_ends and reward != 0)
+            env.trajectory.record(env.observation, action, log_prob, value, reward, end)
+        recorded = perf_counter()
         for env in envs:
             env.observation = env.encoder.step(env.game.screen)
-        seconds["features"] += perf_counter() - acted
+        seconds["features"] += perf_counter() - recorded
         seconds["emulator"] += acted - drawn
         seconds["inference"] += thought - begun
-        for env, *step in zip(envs, seen, choices, values, rewards, overs):
-            self._record(env, network, *step)
+        if True not in overs:
+            return False
+        for env, over in zip(envs, overs):
+            if over:
+                self._end(env, network)
+        return True
 
-    def _record(self, env, network, seen, choice, value, reward, over):
-        """Add a step to the env's trajectory; start its next game when one ends."""
-        env.score += reward
-        env.steps += 1
-        gain = reward
-        if over and env.game.truncated():  # the frame cap cut it: what would have come counts
-            gain += self._gamma * self._value(env, network)
-        env.trajectory.record(seen, *choice, value, gain, over or (self._point_ends and reward != 0))
-        if over:
-            begun = perf_counter()
-            env.trajectory.games.append((env.score, env.steps))
-            env.game.reset()
-            env.begin()
-            self._phases.seconds["reset"] += perf_counter() - begun
+    def _end(self, env, network):
+        """Close an env's game and start its next one."""
+        if env.game.truncated():  # the frame cap cut it: what would have come counts
+            env.trajectory.add_reward(self._gamma * self._value(env, network))
+        begun = perf_counter()
+        env.trajectory.games.append((env.score, env.steps))
+        env.game.reset()
+        env.begin()
+        self._phases.seconds["reset"] += perf_counter() - begun

@@ -1,91 +1,79 @@
-"""What one env lived through between two updates: preallocated arrays, sparse observations of any length."""
+"""What one env lived through between two updates: written step by step, read as arrays when it is complete."""
+
+from functools import cached_property
 
 import numpy as np
 
 
 class Trajectory:
-    """Steps of one env in time order, in arrays that are kept and doubled when full.
+    """Steps of one env in time order.
 
-    Attributes, each valid up to ``length``:
-        actions: int64 index into the policy's actions.
-        log_probs: float64 log-probability of the action under the policy that drew it.
-        values: float64 value estimate of the state before the step.
-        rewards: float64 reward of the step.
-        ends: bool, no later reward counts for this step's return.
+    Steps are kept as they come, in lists: beside an emulator's step an append is cheaper than a write into an array.
+    The arrays are made when they are first asked for; nothing may be recorded after that.
+
+    Attributes:
+        length: how many steps.
+        observed: int32, the active inputs of all steps in one; ``counts`` int64 (length,): how many each step had.
+        actions: int64 (length,), index into the policy's actions.
+        log_probs: float64 (length,), log-probability of the action under the policy that drew it.
+        values: float64 (length,), value estimate of the state before the step.
+        rewards: float64 (length,), reward of the step.
+        ends: bool (length,), no later reward counts for this step's return.
         last_value: value of the state after the last step, for returns that the update cuts.
         games: list of (score, steps) of the games that finished.
     """
 
-    def __init__(self, steps=2048, active=65):
-        self._observed = np.empty(steps * active, dtype=np.int32)
-        self._starts = np.zeros(steps + 1, dtype=np.int64)
-        self._actions = np.empty(steps, dtype=np.int64)
-        self._floats = np.empty((3, steps))
-        self._ends = np.empty(steps, dtype=bool)
-        self.clear()
-
-    def clear(self):
-        """Forget all steps; the memory is kept."""
-        self.length = self._filled = 0
+    def __init__(self):
+        self._seen, self._steps = [], []
         self.last_value, self.games = 0.0, []
 
     def record(self, observation, action, log_prob, value, reward, end):
-        """Append one step. ``observation``: int (n,), the active inputs that the policy saw."""
-        t, filled = self.length, self._filled + len(observation)
-        if t == len(self._actions) or filled > len(self._observed):
-            self._grow(filled)
-        self._observed[self._filled : filled] = observation
-        self._starts[t + 1] = filled
-        self._actions[t] = action
-        floats = self._floats
-        floats[0, t], floats[1, t], floats[2, t] = log_prob, value, reward
-        self._ends[t] = end
-        self.length, self._filled = t + 1, filled
+        """Append one step. ``observation``: int (n,), the active inputs that the policy saw; not to be changed later."""
+        self._seen.append(observation)
+        self._steps.append((action, log_prob, value, reward, end))
 
-    def _grow(self, filled):
-        self._observed = _longer(self._observed, 2 * filled)
-        if self.length == len(self._actions):
-            steps = 2 * self.length
-            self._starts = _longer(self._starts, steps + 1)
-            self._actions = _longer(self._actions, steps)
-            self._ends = _longer(self._ends, steps)
-            self._floats = np.concatenate((self._floats, np.empty_like(self._floats)), axis=1)
+    def add_reward(self, gain):
+        """Add to the last step's reward."""
+        action, log_prob, value, reward, end = self._steps[-1]
+        self._steps[-1] = action, log_prob, value, reward + gain, end
+
+    @property
+    def length(self):
+        return len(self._steps)
+
+    @property
+    def ended(self):
+        """True when the last step was an end."""
+        return self._steps[-1][-1]
 
     @property
     def observed(self):
-        """All observations in one: int32 (sum of lengths,)."""
-        return self._observed[: self._filled]
+        return np.concatenate(self._seen or [()]).astype(np.int32)
 
     @property
     def counts(self):
-        """The length of each observation: int64 (length,)."""
-        return np.diff(self._starts[: self.length + 1])
+        return np.fromiter(map(len, self._seen), dtype=np.int64, count=self.length)
+
+    @cached_property
+    def _table(self):
+        return np.array(self._steps, dtype=np.float64).reshape(self.length, 5).T.copy()
 
     @property
     def actions(self):
-        return self._actions[: self.length]
+        return self._table[0].astype(np.int64)
 
     @property
     def log_probs(self):
-        return self._floats[0, : self.length]
+        return self._table[1]
 
     @property
     def values(self):
-        return self._floats[1, : self.length]
+        return self._table[2]
 
     @property
     def rewards(self):
-        return self._floats[2, : self.length]
+        return self._table[3]
 
-    @property
+    @cached_property
     def ends(self):
-        return self._ends[: self.length]
-
-
-def _longer(array, size):
-    """``array`` with room for ``size`` items."""
-    if size <= len(array):
-        return array
-    grown = np.empty(size, dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown
+        return self._table[4] != 0

@@ -123,7 +123,7 @@ def look(envs, scripts, network=None, draw=False):
         outputs = network.forward([env.observation for env, *_ in active]) if network else ()
         for k, (env, script, games, drawn) in enumerate(active):
             if draw:
-                drawn.append(sample(outputs[k][:-1], env.actions.random())[0])
+                drawn.append(sample(outputs[k][:-1], env.uniform())[0])
             env.score += env.game.act(script.codes[t])
             env.steps += 1
             over = env.game.over()

@@ -10,8 +10,10 @@ expands the parameters once into a ``Network``, ``table = tie @ first``, and the
 are the same function; weight sharing, the mirror symmetry and what a logit is the sum of live here alone.
 """
 
-import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import exp, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -120,7 +122,7 @@ class Policy:
         """Random start: ``rows`` of the first layer normal * ``scale``, other rows 0, heads / sqrt(hidden)."""
         first, heads, _, _ = self.views(self.theta)
         first[rows] = rng.standard_normal((len(rows), self.hidden)) * scale
-        heads[...] = rng.standard_normal(heads.shape) / math.sqrt(self.hidden)
+        heads[...] = rng.standard_normal(heads.shape) / sqrt(self.hidden)
 
     # -- playing ----------------------------------------------------------------------------------------
 
@@ -228,11 +230,6 @@ def sample(logits: Sequence[float], uniform: float) -> tuple[int, float]:
     Plain floats: for a handful of actions this beats numpy by far.
     """
     top = max(logits)
-    weights = [math.exp(logit - top) for logit in logits]
-    total = sum(weights)
-    rest = uniform * total
-    for action, weight in enumerate(weights):  # noqa: B007 the last one stands if rounding leaves a rest
-        rest -= weight
-        if rest < 0:
-            break
-    return action, logits[action] - top - math.log(total)
+    sums = list(accumulate([exp(logit - top) for logit in logits]))
+    action = bisect_right(sums, uniform * sums[-1], 0, len(sums) - 1)  # the last one if rounding leaves a rest
+    return action, logits[action] - top - log(sums[-1])

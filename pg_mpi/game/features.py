@@ -18,6 +18,7 @@ from pg_mpi.game.shapes import HEIGHT, WIDTH, shapes
 
 PIXELS = HEIGHT * WIDTH
 INPUTS = 2 * PIXELS
+_LOW_BYTE = np.array(0xFF, dtype=np.uint16)
 
 
 def crop(screen):
@@ -65,11 +66,11 @@ class FrameEncoder:
         """
         if screen is not self._screen:  # an emulator writes into one buffer, so its view is made once
             self._screen, self._even = screen, screen.view("<u2")[35:195:2]
-        np.bitwise_and(self._even, 0xFF, out=self._colours)
+        np.bitwise_and(self._even, _LOW_BYTE, out=self._colours)
         np.not_equal(self._colours, self._usual, out=self._active)
         pixels = self._flat_active.nonzero()[0]
         for background in self._others:
-            pixels = pixels[self._flat_colours.take(pixels) != background.take(pixels)]
+            pixels = pixels[self._flat_colours[pixels] != background[pixels]]
         return pixels
 
     def _pair(self):
@@ -89,7 +90,7 @@ class FrameEncoder:
         return motion.inputs(now, before)
 
     def _with(self, extra):
-        return np.concatenate((self._now, self._before + PIXELS, np.array(extra, dtype=np.int64)))
+        return np.concatenate((self._now, self._before + PIXELS, np.fromiter(extra, np.int64, len(extra))))
 
     def _difference(self):
         return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))

@@ -1,7 +1,7 @@
 """Inputs for what moves: from the places of all shapes now and one step ago.
 
     moves      a place and a step: a cell of the screen, and where a shape there has come from
-    relations  a step and where the shape that made it stands to another, wherever on the screen
+    relations  a step across and where the shape that made it stands to another, wherever on the screen
     courses    where a moving shape will meet another one's column if it goes straight on and the upper and lower
                border throw it back: how far beside the other, in how many steps, and how the other moved
 
@@ -64,22 +64,22 @@ def inputs(now, before):
         now, before = now - before, before - now
         if len(now) * len(before) > MOST_PAIRS:
             return []
-    found = []
+    found, step_of = [], _STEP.get
     for place in now - before:
-        steps = [_STEP[place - other] for other in before if place - other in _STEP]
+        steps = [step for other in before if (step := step_of(place - other))]
         if steps:
             cell, shortest = _CELL[place], min(steps)[0]
-            found += [cell + move for _, move, _, _ in steps]
-            for length, _, motion, speed in steps:
-                if length == shortest:
+            for length, move, motion, speed in steps:
+                found.append(cell + move)
+                if speed and length == shortest:
                     found += [_APART[place - other] + motion for other in now if other != place]
-                    if speed[1]:
-                        _courses(place, *speed, now, before, found)
+                    found += _courses(place, *speed, now, before)
     return sorted(set(found))
 
 
-def _courses(place, down, across, now, before, found):
-    """Add the courses of the shape at ``place``, which moves by these half rows and columns a step."""
+def _courses(place, down, across, now, before):
+    """The courses of the shape at ``place``, which moves by these half rows and columns a step: list of ints."""
+    found = []
     row, column = divmod(place, STRIDE)
     side = _SIDE if across > 0 else 0
     for other in now:
@@ -91,6 +91,7 @@ def _courses(place, down, across, now, before, found):
             drift = 0 if other in before else _drift(other, before)
             beside, arrival = _BESIDE[round(course - other // STRIDE)], bisect_left(TIMES, time)
             found.append(beside + side + arrival * COURSES[3] + drift)
+    return found
 
 
 def _drift(place, before):
@@ -112,10 +113,13 @@ def _table(half_rows, columns, value):
 
 
 def _listed(table):
-    """A table as a list, which is quicker to read than a large dict; a negative key counts from its end."""
-    items = [0] * (2 * max(table) + 2)
+    """A table as a list, which is quicker to read than a large dict; a negative key counts from its end.
+
+    Equal numbers are one object, so that they stay in the caches.
+    """
+    items, same = [0] * (2 * max(table) + 2), {}
     for key, value in table.items():
-        items[key] = value
+        items[key] = same.setdefault(value, value)
     return items
 
 
@@ -136,10 +140,10 @@ def _cell(half_row, column):
 
 
 def _step(half_rows, columns):
-    """A step's length, its number among a cell's moves, its number among a relation's motions, and itself."""
+    """A step's length, its number among a cell's moves and among a relation's motions, and itself if it goes across."""
     move = (columns + REACH[1]) // 2 * MOVES[3] + _bin(half_rows, 2) + REACH[0]
     motion = (2 + _sized(columns, 3)) * RELATIONS[3] + 2 + _sized(half_rows, 4)
-    return abs(half_rows) + 2 * abs(columns), move, motion, (half_rows, columns)
+    return abs(half_rows) + 2 * abs(columns), move, motion, columns and (half_rows, columns)
 
 
 def _apart(half_rows, columns):

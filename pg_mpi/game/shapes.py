@@ -8,7 +8,7 @@ two.
 
 HEIGHT = WIDTH = 80
 HALF_ROWS = 2 * HEIGHT - 1  # a middle is in half row 0 to 158
-STRIDE = 512
+STRIDE = 320
 _PLACE = [row * STRIDE + column for row in range(HEIGHT) for column in range(WIDTH)]
 
 

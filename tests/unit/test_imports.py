@@ -86,7 +86,9 @@ def test_the_mind_and_the_world_know_no_mpi_and_no_files():
             assert not name.startswith(("pg_mpi.cluster", "pg_mpi.record")), f"{path} imports {name}"
         if path.startswith("agent/"):
             top = name.split(".")[0]
-            assert top in {"math", "numpy", "scipy", "pg_mpi", "typing", "collections"}, f"{path} imports {name}"
+            assert top in {"bisect", "collections", "itertools", "math", "numpy", "scipy", "pg_mpi", "typing"}, (
+                f"{path} imports {name}"
+            )
 
 
 def test_only_the_records_write_files():

@@ -64,11 +64,11 @@ def searched(before, now):
         moves |= {(*cell, (dx + REACH[1]) // 2, even(dy, 2) + REACH[0]) for dy, dx in steps}
         length = min((abs(dy) + 2 * abs(dx) for dy, dx in steps), default=None)
         for (dy, dx), (v, u) in itertools.product(steps, there - {(y, x)}):
-            if abs(dy) + 2 * abs(dx) == length:
+            if abs(dy) + 2 * abs(dx) == length and dx:
                 sized = int(np.sign(dy)) * (1 + (abs(dy) > 4))
                 fast = int(np.sign(dx)) * (1 + (abs(dx) > 3))
                 relations.add((20 + even(y - v, 8), (x - u + 80) // 8, 2 + fast, 2 + sized))
-                if dx and (u - x) * dx > 0:
+                if (u - x) * dx > 0:
                     courses.add(course(y, dy, (u - x) / dx, dx, (v, u), was))
     return sorted(moves), sorted(relations), sorted(courses)
 

@@ -12,21 +12,27 @@ from pg_mpi.tally import Tally
 from pg_mpi.trajectory import Trajectory
 
 
-def test_trajectory_keeps_what_it_was_given_while_it_grows():
+def test_trajectory_keeps_what_it_was_given():
     rng = np.random.default_rng(0)
-    trajectory = Trajectory(steps=2, active=3)
-    for _ in range(2):  # the second time in memory that is already there
-        trajectory.clear()
-        given = [rng.integers(12_800, size=rng.integers(0, 90)) for _ in range(50)]
-        for t, seen in enumerate(given):
-            trajectory.record(seen, t % 3, -0.5 * t, 0.25 * t, float(t % 2), t % 7 == 0)
-        np.testing.assert_array_equal(trajectory.observed, np.concatenate(given))
-        np.testing.assert_array_equal(trajectory.counts, [len(seen) for seen in given])
-        np.testing.assert_array_equal(trajectory.actions, np.arange(50) % 3)
-        np.testing.assert_array_equal(trajectory.log_probs, -0.5 * np.arange(50))
-        np.testing.assert_array_equal(trajectory.values, 0.25 * np.arange(50))
-        np.testing.assert_array_equal(trajectory.rewards, np.arange(50) % 2)
-        np.testing.assert_array_equal(trajectory.ends, np.arange(50) % 7 == 0)
+    trajectory = Trajectory()
+    given = [rng.integers(12_800, size=rng.integers(0, 90)) for _ in range(50)]
+    for t, seen in enumerate(given):
+        trajectory.record(seen, t % 3, -0.5 * t, 0.25 * t, float(t % 2), t % 7 == 0)
+    assert trajectory.length == 50 and trajectory.ended
+    trajectory.add_reward(0.5)
+    np.testing.assert_array_equal(trajectory.observed, np.concatenate(given))
+    np.testing.assert_array_equal(trajectory.counts, [len(seen) for seen in given])
+    np.testing.assert_array_equal(trajectory.actions, np.arange(50) % 3)
+    np.testing.assert_array_equal(trajectory.log_probs, -0.5 * np.arange(50))
+    np.testing.assert_array_equal(trajectory.values, 0.25 * np.arange(50))
+    np.testing.assert_array_equal(trajectory.rewards, np.append(np.arange(49) % 2, 1.5))
+    np.testing.assert_array_equal(trajectory.ends, np.arange(50) % 7 == 0)
+
+
+def test_an_empty_trajectory_has_empty_arrays():
+    empty = Trajectory()
+    arrays = empty.observed, empty.counts, empty.actions, empty.log_probs, empty.values, empty.rewards, empty.ends
+    assert all(len(array) == 0 for array in arrays) and empty.length == 0
 
 
 def test_tally_counts_a_window_of_100_games():
