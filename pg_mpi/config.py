@@ -11,6 +11,9 @@ from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, choice, duration, integer, nearest, real, text
 
 
+MINIBATCH = 2048
+
+
 def _setting(default, parse, help, identity=True):
     """A field with its parser and help. ``identity`` False: free to change when a run is resumed."""
     metadata = {"parse": parse, "help": help, "identity": identity}
@@ -79,13 +82,15 @@ class TrainConfig:
     desired_kl: float = _setting(
         0.04, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
-    gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
+    gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
     update_epochs: int = _setting(8, integer(), "passes over each update's samples")
-    minibatch_size: int = _setting(1024, integer(), "samples per exchange, over all ranks")
+    minibatch_size: int = _setting(
+        MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
+    )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
-    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
+    ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
@@ -114,7 +119,8 @@ class TrainConfig:
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
         rollout = ranks * self.envs_per_rank * self.num_steps
-        if self.method == "clipped" and self.sync == "steps" and self.minibatch_size > rollout:
+        chosen = self.method == "clipped" and self.sync == "steps" and self.minibatch_size != MINIBATCH
+        if chosen and self.minibatch_size > rollout:
             raise UsageError(
                 f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
                 f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "

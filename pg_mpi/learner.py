@@ -121,14 +121,14 @@ class Learner:
             with self._phases("gradient"):
                 batch.estimate(self.config)
             self._standardise(batch)
-            order = shuffle.permutation(n)
-            for chosen in (order[a:b] for a, b in zip(cuts, cuts[1:])):
+            for chosen in _shares(n, cuts, shuffle):
                 with self._phases("gradient"):
-                    self._clipped_gradient(batch, chosen, session, sums)
-                self._step(session, weight=len(chosen), limit=self.config.max_grad_norm)
+                    samples = self._clipped_gradient(batch, chosen, session, sums)
+                self._step(session, weight=samples, limit=self.config.max_grad_norm)
         return sums
 
     def _clipped_gradient(self, batch, chosen, session, sums):
+        """Write the chosen samples' gradient into the session's buffer, add to ``sums``; returns how many they are."""
         xs, actions, config = [x[chosen] for x in batch.xs], batch.actions[chosen], self.config
         outputs, hidden = self.policy.forward(session.theta, xs)
         log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
@@ -142,8 +142,9 @@ class Learner:
         d_outputs[:, :-1] = d_logits - session.ent_coef * d_entropy
         d_outputs[:, -1] = config.vf_coef * d_values
         self._differentiate(session, xs, hidden, d_outputs)
-        for name, value in zip(sums, (loss, value_loss, entropy, kl, clipped, len(chosen))):
+        for name, value in zip(sums, (loss, value_loss, entropy, kl, clipped, len(actions))):
             sums[name] += float(value)
+        return len(actions)
 
     def _differentiate(self, session, xs, hidden, d_outputs):
         self.policy.backward(session.theta, xs, hidden, d_outputs, session.buffer[:-1])
@@ -190,6 +191,14 @@ class Learner:
         empty = {"value_loss": None, "approx_kl": None, "clip_fraction": None}
         norm = float(np.mean(session.norms)) if session.norms else None
         return {**empty, **means, "grad_norm": norm, "learning_rate": session.learning_rate}
+
+
+def _shares(n, cuts, shuffle):
+    """This rank's part of each minibatch of a pass: indices in a random order, or all in one piece as they are."""
+    if len(cuts) == 2:
+        return [slice(None)]
+    order = shuffle.permutation(n)
+    return [order[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
 class _Session:

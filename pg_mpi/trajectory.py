@@ -28,7 +28,7 @@ class Trajectory:
         self.last_value, self.games = 0.0, []
 
     def record(self, observation, action, log_prob, value, reward, end):
-        """Append one step. ``observation``: int (n,), the active inputs that the policy saw; not to be changed later."""
+        """Append one step. ``observation``: int (n,), the active inputs that the policy saw; not copied."""
         self._seen.append(observation)
         self._steps.append((action, log_prob, value, reward, end))
 

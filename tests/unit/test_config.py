@@ -73,6 +73,7 @@ def test_settings_that_contradict():
     with pytest.raises(UsageError, match="minibatch-size 4096 is larger than one rollout of 1024 samples"):
         TrainConfig(sync="steps", num_steps=256, minibatch_size=4096).check(ranks=4)
     TrainConfig(sync="steps", num_steps=256, minibatch_size=1024).check(ranks=4)
+    TrainConfig(sync="steps", num_steps=256).check(ranks=1)
     with pytest.raises(UsageError, match="whole games"):
         parse_train(["--preset", "karpathy", "--sync", "steps"])[0].check(ranks=1)
 
