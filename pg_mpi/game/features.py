@@ -5,9 +5,11 @@ it shows none of its background colours. An observation is a set of indices into
 
     pair        plane 0: active now           plane 1: active one step ago
     difference  plane 0: became active        plane 1: ceased to be active
-    motion      pair, and what moved and how shapes stand to each other (motion.py), from index 12,800 on
+    motion      plane 0, and what moved and how shapes stand to each other (motion.py), from index 12,800 on
     course      motion, and where what moves will arrive
 
+What moved says where it was, so ``motion`` and ``course`` need no plane 1; in a crowd of shapes, where nobody can
+tell what moved, they are ``pair``.
 ``difference`` is Karpathy's current-minus-previous frame: plane 0 holds its +1s and plane 1 its -1s.
 """
 
@@ -77,7 +79,8 @@ class FrameEncoder:
         return np.concatenate((self._now, self._before + PIXELS))
 
     def _motion(self):
-        return self._with([number for number in self._moved() if number < motion.FIRST_COURSE])
+        moved = self._moved()
+        return self._with(moved and [number for number in moved if number < motion.FIRST_COURSE])
 
     def _course(self):
         return self._with(self._moved())
@@ -89,8 +92,10 @@ class FrameEncoder:
         self._shapes_before = now = shapes(self._now)
         return motion.inputs(now, before)
 
-    def _with(self, extra):
-        return np.concatenate((self._now, self._before + PIXELS, np.fromiter(extra, np.int64, len(extra))))
+    def _with(self, moved):
+        if moved is None:
+            return self._pair()
+        return np.concatenate((self._now, np.fromiter(moved, np.int64, len(moved))))
 
     def _difference(self):
         return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))

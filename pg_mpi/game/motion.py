@@ -59,11 +59,14 @@ def weights():
 
 
 def inputs(now, before):
-    """The numbers of the active inputs, from the places of all shapes now and one step ago: sorted ints."""
+    """The numbers of the active inputs, from the places of all shapes now and one step ago: sorted ints.
+
+    None where too many shapes moved to say which is which.
+    """
     if len(now) * len(before) > MOST_PAIRS:
         now, before = now - before, before - now
         if len(now) * len(before) > MOST_PAIRS:
-            return []
+            return None
     found, step_of = [], _STEP.get
     for place in now - before:
         steps = [step for other in before if (step := step_of(place - other))]
