@@ -10,7 +10,6 @@ from pg_mpi import __version__
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, choice, duration, integer, nearest, real, text
 
-
 MINIBATCH = 2048
 
 
