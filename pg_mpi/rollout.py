@@ -88,32 +88,30 @@ class Player:
         return network.forward([env.observation])[0][-1]
 
     def _step(self, envs, network):
-        """One step of each env: think, draw, act, record, look; each for all envs before the next.
+        """One step of each env: think and draw, act and record, look; each for all envs before the next.
 
-        So what a part needs stays in the caches from env to env, which one emulator step in between would clear.
-        Returns True when a game ended.
+        So what thinking and looking need stays in the caches from env to env, which an emulator step in between would
+        clear. Returns True when a game ended.
         """
         codes, point_ends, seconds = self._codes, self._point_ends, self._phases.seconds
         begun = perf_counter()
         outputs = network.forward([env.observation for env in envs])
-        thought = perf_counter()
-        values = [output.pop() for output in outputs]
-        choices = [sample(logits, env.uniform()) for env, logits in zip(envs, outputs)]
-        drawn = perf_counter()
-        rewards = [env.game.act(codes[action]) for env, (action, _) in zip(envs, choices)]
-        overs = [env.game.over() for env in envs]
-        acted = perf_counter()
-        for env, (action, log_prob), value, reward, over in zip(envs, choices, values, rewards, overs):
+        seconds["inference"] += perf_counter() - begun
+        choices = [(output.pop(), *sample(output, env.uniform())) for env, output in zip(envs, outputs)]
+        overs = []
+        for env, (value, action, log_prob) in zip(envs, choices):
+            begun = perf_counter()
+            reward, over = env.game.act(codes[action]), env.game.over()
+            seconds["emulator"] += perf_counter() - begun
             env.score += reward
             env.steps += 1
             end = over or (point_ends and reward != 0)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
-        recorded = perf_counter()
+            overs.append(over)
+        begun = perf_counter()
         for env in envs:
             env.observation = env.encoder.step(env.game.screen)
-        seconds["features"] += perf_counter() - recorded
-        seconds["emulator"] += acted - drawn
-        seconds["inference"] += thought - begun
+        seconds["features"] += perf_counter() - begun
         if True not in overs:
             return False
         for env, over in zip(envs, overs):
