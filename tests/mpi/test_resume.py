@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from jobs import STEPS, command, deterministic, end, finish, metrics, newest, one_line, start, train
+from jobs import SMALL, STEPS, command, deterministic, end, finish, metrics, newest, one_line, start, train
 
 from pg_mpi.record import checkpoint
 
@@ -116,11 +116,11 @@ def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_no_rank_outlives_a_killed_launcher(tmp_path, ranks):
     """One rank never calls MPI and so would not notice; its lock would keep the next start out."""
-    process = start(command(ranks, "pg_mpi.train", "--run-dir", "run", "--hidden", 16), tmp_path)
+    process = start(command(ranks, "pg_mpi.train", "--run-dir", "run", *SMALL), tmp_path)
     when_training(process, tmp_path)
     process.kill()
     finish(process)  # returns when the last holder of its output is gone
-    train(ranks, tmp_path, "--update-epochs", 8, "--minibatch-size", 1024, "--total-timesteps", 1)
+    train(ranks, tmp_path, "--total-timesteps", 1)
 
 
 def test_a_signal_during_the_start_is_not_lost(tmp_path):
