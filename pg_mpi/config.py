@@ -10,6 +10,7 @@ from pg_mpi import __version__
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, choice, duration, integer, nearest, real, text
 
+#: The default --minibatch-size: at most this, where a number that was chosen must fit into the rollout.
 MINIBATCH = 2048
 
 
@@ -44,8 +45,8 @@ class TrainConfig:
     features: str = _setting(
         "course",
         choice("course", "motion", "pair", "difference"),
-        "what the policy sees: two frames, what moved and where it will arrive; without where; two frames; or one "
-        "minus the other",
+        "what the policy sees: a frame, what moved and where it will arrive; without where; two frames; or one minus "
+        "the other",
     )
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
@@ -118,8 +119,8 @@ class TrainConfig:
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
         rollout = ranks * self.envs_per_rank * self.num_steps
-        chosen = self.method == "clipped" and self.sync == "steps" and self.minibatch_size != MINIBATCH
-        if chosen and self.minibatch_size > rollout:
+        by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != MINIBATCH
+        if by_steps and chosen and self.minibatch_size > rollout:
             raise UsageError(
                 f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
                 f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "

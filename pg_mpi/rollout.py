@@ -112,12 +112,10 @@ class Player:
         for env in envs:
             env.observation = env.encoder.step(env.game.screen)
         seconds["features"] += perf_counter() - begun
-        if True not in overs:
-            return False
         for env, over in zip(envs, overs):
             if over:
                 self._end(env, network)
-        return True
+        return any(overs)
 
     def _end(self, env, network):
         """Close an env's game and start its next one."""

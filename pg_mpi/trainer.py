@@ -59,7 +59,7 @@ class Trainer:
         """Play one round of this rank's envs."""
         self._trajectories = self._player.play(self._network)
         steps = sum(t.length for t in self._trajectories)
-        self._learner.flops += self._network.flops(steps, sum(len(t.observed) for t in self._trajectories))
+        self._learner.flops += self._network.flops(steps, sum(int(t.counts.sum()) for t in self._trajectories))
 
     def learn(self):
         """Learn from the round that was played, and count it."""

@@ -115,20 +115,22 @@ def emulate(envs, scripts):
 def look(envs, scripts, network=None, draw=False):
     """The emulator and the features; with a ``network`` inference too, and with ``draw`` the sampling of actions.
 
-    The envs go in step, as the player's do, so that the network thinks for all of them at once.
+    The envs go in step and each part goes through all of them before the next, as in the player.
     """
     active = [(env, script, [], []) for env, script in zip(envs, scripts)]
     for t in range(max(len(script.codes) for script in scripts)):
         active = [each for each in active if t < len(each[1].codes)]
         outputs = network.forward([env.observation for env, *_ in active]) if network else ()
-        for k, (env, script, games, drawn) in enumerate(active):
-            if draw:
-                drawn.append(sample(outputs[k][:-1], env.uniform())[0])
+        if draw:
+            for output, (env, _, _, drawn) in zip(outputs, active):
+                drawn.append(sample(output[:-1], env.uniform())[0])
+        for env, script, *_ in active:
             env.score += env.game.act(script.codes[t])
             env.steps += 1
-            over = env.game.over()
+        for env, *_ in active:
             env.observation = env.encoder.step(env.game.screen)
-            if over:
+        for env, script, games, drawn in active:
+            if env.game.over():
                 games.append((env.score, env.steps))
                 env.game.reset()
                 env.begin()

@@ -14,7 +14,7 @@ from pg_mpi.record import checkpoint
 ROOT = Path(__file__).parents[1]
 LIMIT = 90  # seconds until a job counts as hung
 
-#: Of an mpirun whose own listener did not come up, once in a thousand starts: no rank was started.
+#: Said by an mpirun whose own listener did not come up, as happens now and then: no rank was started.
 NOT_STARTED = "The PMIx server's listener thread failed to start"
 
 #: Keys of a metrics line that may differ between equal runs.
