@@ -12,6 +12,7 @@ LEVELS = [
     ["start"],
     ["snapshot"],
     ["learner", "rollout", "build", "meter", "tally"],
+    ["batch"],
     ["trajectory"],
     ["config", "game", "agent", "cluster", "record"],
     ["seeding", "parse"],

@@ -1,0 +1,54 @@
+"""Trajectories → the samples of one update, in arrays: sparse observations on the parameter rows, and advantages."""
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from pg_mpi.agent.advantages import discounted_returns, generalised_advantages, standardise
+from pg_mpi.trajectory import Trajectory
+
+
+class Batch:
+    """This rank's samples of one update, the envs one after another.
+
+    Attributes:
+        xs: the observations on the policy's parameter rows, one csr (n, rows) per tie.
+        actions: int64 (n,).
+        log_probs: (n,) of the policy's dtype, of the actions when they were drawn.
+        values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.
+        advantages, targets: (n,) of the policy's dtype, by ``estimate``.
+        envs: how many envs played.
+    """
+
+    def __init__(self, trajectories, policy):
+        dtype = policy.theta.dtype
+        self.envs = len(trajectories)
+        self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
+        observed = np.concatenate([t.observed for t in trajectories])
+        starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in trajectories])))
+        ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])
+        self.xs = policy.project(csr_matrix((ones, observed, starts), shape=shape))
+        self.actions = np.concatenate([t.actions for t in trajectories])
+        self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
+        self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
+
+    def estimate(self, config):
+        """Set the advantages, and the targets of the values, from the values as they are now.
+
+        Before each pass over the samples, so that it learns from what the pass before has learnt of the values.
+        Source: Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?" (2020).
+        """
+        cuts = np.cumsum([t.length for t in self._trajectories])[:-1]
+        envs = zip(self._trajectories, np.split(self.values, cuts))
+        advantages = np.concatenate([_advantages(t, values, config) for t, values in envs])
+        self.targets = (advantages + self.values).astype(self.values.dtype)
+        self.advantages = advantages.astype(self.values.dtype)
+
+
+def _advantages(trajectory, values, config):
+    """The advantage of each step of one env: float64 (length,)."""
+    t = trajectory
+    if config.method == "clipped":
+        return generalised_advantages(t.rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)
+    returns = discounted_returns(t.rewards, t.ends, config.gamma)
+    cuts = np.cumsum([steps for _, steps in t.games])[:-1]  # each game is standardised by itself
+    return np.concatenate([standardise(game) for game in np.split(returns, cuts)])
