@@ -8,7 +8,7 @@ from pg_mpi.trajectory import Trajectory
 
 
 class Batch:
-    """This rank's samples of one update, the envs one after another.
+    """This rank's samples of one update, the envs one after another. Rewards below 0 count ``loss_weight`` times.
 
     Attributes:
         xs: the observations on the policy's parameter rows, one csr (n, rows) per tie.
@@ -19,7 +19,7 @@ class Batch:
         envs: how many envs played.
     """
 
-    def __init__(self, trajectories, policy):
+    def __init__(self, trajectories, policy, loss_weight=1.0):
         dtype = policy.theta.dtype
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
@@ -30,6 +30,7 @@ class Batch:
         self.actions = np.concatenate([t.actions for t in trajectories])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
+        self._rewards = [np.where(t.rewards < 0, loss_weight, 1.0) * t.rewards for t in trajectories]
 
     def estimate(self, config):
         """Set the advantages, and the targets of the values, from the values as they are now.
@@ -38,17 +39,16 @@ class Batch:
         Source: Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?" (2020).
         """
         cuts = np.cumsum([t.length for t in self._trajectories])[:-1]
-        envs = zip(self._trajectories, np.split(self.values, cuts))
-        advantages = np.concatenate([_advantages(t, values, config) for t, values in envs])
+        envs = zip(self._trajectories, self._rewards, np.split(self.values, cuts))
+        advantages = np.concatenate([_advantages(t, rewards, values, config) for t, rewards, values in envs])
         self.targets = (advantages + self.values).astype(self.values.dtype)
         self.advantages = advantages.astype(self.values.dtype)
 
 
-def _advantages(trajectory, values, config):
-    """The advantage of each step of one env: float64 (length,)."""
-    t = trajectory
+def _advantages(t, rewards, values, config):
+    """The advantage of each step of one env, a ``Trajectory``: float64 (length,)."""
     if config.method == "clipped":
-        return generalised_advantages(t.rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)
-    returns = discounted_returns(t.rewards, t.ends, config.gamma)
+        return generalised_advantages(rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)
+    returns = discounted_returns(rewards, t.ends, config.gamma)
     cuts = np.cumsum([steps for _, steps in t.games])[:-1]  # each game is standardised by itself
     return np.concatenate([standardise(game) for game in np.split(returns, cuts)])

@@ -82,6 +82,12 @@ class TrainConfig:
     desired_kl: float = _setting(
         0.04, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
+    loss_weight: float = _setting(
+        0.3,
+        real(0),
+        "weight of rewards below 0 at first, so that a policy learns to win before it learns to lose less; it grows "
+        "to 1 in the second quarter of --anneal-timesteps; 0 steps: it stays",
+    )
     gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
@@ -147,6 +153,7 @@ PRESETS = {
         "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,
+        "loss_weight": 1.0,
         "desired_kl": 0.0,
         "gamma": 0.99,
     },

@@ -30,7 +30,7 @@ class Learner:
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = 0
         self.pace = 1.0
 
-    def update(self, trajectories, shuffle, anneal=1.0):
+    def update(self, trajectories, shuffle, anneal=1.0, loss_weight=1.0):
         """Learn from this round's trajectories, any number of samples on any rank.
 
         Collective: every rank must call this.
@@ -39,12 +39,13 @@ class Learner:
             trajectories: one per env of this rank.
             shuffle: numpy Generator that orders this rank's samples into minibatches.
             anneal: factor on the learning rate and the entropy bonus.
+            loss_weight: factor on rewards below 0.
 
         Returns:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            batch = Batch(trajectories, self.policy)
+            batch = Batch(trajectories, self.policy, loss_weight)
         self.touched = rows = self._touched_rows(batch)
         with self._phases("gradient"):
             batch.xs = self.policy.restrict(batch.xs, rows)

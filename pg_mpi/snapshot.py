@@ -20,7 +20,7 @@ def collect(world, config, knowledge, learner, tally, envs):
         backgrounds    uint8 (B, 80, 80)
         emulators      uint8 (bytes,)        every env's emulator state, one after another
         emulator_sizes int64 (E,)
-        masks          uint8 (E, 2, 800)     every env's last two active masks, packed
+        masks          uint8 (E, 3, 800)     every env's last three active masks, packed
     """
     parts = world.gather([env.state() for env in envs])
     if parts is None:

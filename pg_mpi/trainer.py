@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from pg_mpi import STARTED, __version__, build, snapshot
+from pg_mpi import STARTED, __version__, build, schedule, snapshot
 from pg_mpi.cluster import pinning
 from pg_mpi.cluster.comm import reaches_terminal
 from pg_mpi.learner import Learner
@@ -17,8 +17,6 @@ from pg_mpi.record.run_folder import provenance
 from pg_mpi.rollout import Env, Player
 from pg_mpi.start import find_start, save_checkpoint
 from pg_mpi.tally import Tally
-
-ANNEALED = 0.1  # where annealing ends, as a share of the start
 
 
 class Trainer:
@@ -64,7 +62,10 @@ class Trainer:
     def learn(self):
         """Learn from the round that was played, and count it."""
         trajectories = self._trajectories
-        self._stats = self._learner.update(trajectories, self._player.envs[0].shuffle, self._anneal())
+        gone = schedule.share(self.config.anneal_timesteps, self.tally.env_steps)
+        weight = schedule.loss_weight(self.config.loss_weight, gone)
+        shuffle = self._player.envs[0].shuffle
+        self._stats = self._learner.update(trajectories, shuffle, schedule.anneal(gone), weight)
         with self._phases("allreduce"):
             played = self._world.gather_all(
                 [(t.length, t.games, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))) for t in trajectories]
@@ -74,12 +75,6 @@ class Trainer:
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.policy.refresh(self._network, self._learner.touched)
-
-    def _anneal(self):
-        """The factor on the learning rate and the entropy bonus at this point of the run."""
-        if not self.config.anneal_timesteps:
-            return 1.0
-        return max(ANNEALED, 1 - (1 - ANNEALED) * self.tally.env_steps / self.config.anneal_timesteps)
 
     def report(self):
         """Write this update's metrics and show the progress."""

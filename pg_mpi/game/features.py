@@ -46,18 +46,18 @@ class FrameEncoder:
         self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views
         self._screen = self._even = None  # the buffer seen last, and its view as pairs of columns
         self._marked = np.zeros(PIXELS, dtype=bool)
-        self._before = self._now = np.empty(0, dtype=np.int64)
-        self._shapes_before = None  # of the screen one step ago; None: not known yet
+        self._earlier = self._before = self._now = np.empty(0, dtype=np.int64)
+        self._shapes = None  # of the screens two steps ago and one; None: not known yet
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""
-        self._now = self._before = self._look(screen)
-        self._shapes_before = None
+        self._now = self._before = self._earlier = self._look(screen)
+        self._shapes = None
         return self._observe()
 
     def step(self, screen):
         """The observation after one more step, int64 (n,), plane 0 first."""
-        self._before, self._now = self._now, self._look(screen)
+        self._earlier, self._before, self._now = self._before, self._now, self._look(screen)
         return self._observe()
 
     def _look(self, screen):
@@ -86,11 +86,10 @@ class FrameEncoder:
         return self._with(self._moved())
 
     def _moved(self):
-        before = self._shapes_before
-        if before is None:
-            before = shapes(self._before)
-        self._shapes_before = now = shapes(self._now)
-        return motion.inputs(now, before)
+        earlier, before = self._shapes or (shapes(self._earlier), shapes(self._before))
+        now = shapes(self._now)
+        self._shapes = before, now
+        return motion.inputs(now, before, earlier)
 
     def _with(self, moved):
         if moved is None:
@@ -108,13 +107,13 @@ class FrameEncoder:
         return kept
 
     def state(self):
-        """The two last active masks: uint8 (2, 800), packed bits."""
-        masks = np.zeros((2, PIXELS), dtype=bool)
-        masks[0, self._before] = masks[1, self._now] = True
+        """The three last active masks: uint8 (3, 800), packed bits."""
+        masks = np.zeros((3, PIXELS), dtype=bool)
+        masks[0, self._earlier] = masks[1, self._before] = masks[2, self._now] = True
         return np.packbits(masks, axis=1)
 
     def restore(self, state):
         """Continue after ``state``; returns the observation that was current then."""
-        self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
-        self._shapes_before = None
+        self._earlier, self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
+        self._shapes = None
         return self._observe()

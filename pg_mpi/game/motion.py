@@ -1,9 +1,10 @@
-"""Inputs for what moves: from the places of all shapes now and one step ago.
+"""Inputs for what moves: from the places of all shapes now, one step ago and two steps ago.
 
     moves      a place and a step: a cell of the screen, and where a shape there has come from
     relations  a step across and where the shape that made it stands to another, wherever on the screen
     courses    where a moving shape will meet another one's column if it goes straight on and the upper and lower
-               border throw it back: how far beside the other, in how many steps, and how the other moved
+               border throw it back: how far beside the other, in how many steps, how the other moved in this step,
+               and whether that was another way than in the step before
 
 A sum over two planes of pixels can express none of these. The borders are the one thing here that not every game has;
 ``--features motion`` leaves the courses out.
@@ -20,11 +21,12 @@ REACH = (5, 10)  # steps of -5 to 5 rows and -10 to 9 columns, the columns in tw
 MOVES = (21, 10, REACH[1], 2 * REACH[0] + 1)
 #: Shape of the relations: rows apart in fours, columns apart in eights; columns and rows moved, by sign and size.
 RELATIONS = (41, 20, 5, 5)
-#: Shape of the courses: rows apart on arrival; to the left or right; steps until then; rows the other one moved.
-COURSES = (43, 2, 11, 11)
+#: Shape of the courses: rows apart on arrival; to the left or right; steps until then; how the other one moved.
+COURSES = (43, 2, 11, 33)
 TIMES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 28)  # ends of the bins of steps until arrival
 DRIFTS = (1, 4, 8, 13, 18)  # ends of the bins of half rows that the other one moved
 DRIFT_REACH = 26  # half rows
+CHANGE = 4  # half rows by which the drift at least differs from the one before where the other one slowed or sped up
 WEIGHTS = (2, 2, 4)  # the inputs' values: a pixel's is 1, and a small shape has a few of them
 MOST_PAIRS = 400  # of shapes now and before; in a crowd only those that moved count, and in a larger one none
 
@@ -58,8 +60,8 @@ def weights():
     return np.repeat(np.array(WEIGHTS, dtype=np.float32), _SIZES)
 
 
-def inputs(now, before):
-    """The numbers of the active inputs, from the places of all shapes now and one step ago: sorted ints.
+def inputs(now, before, earlier):
+    """The numbers of the active inputs, from the places of all shapes now, one and two steps ago: sorted ints.
 
     None where too many shapes moved to say which is which.
     """
@@ -76,11 +78,11 @@ def inputs(now, before):
                 found.append(cell + move)
                 if speed and length == shortest:
                     found += [_APART[place - other] + motion for other in now if other != place]
-                    found += _courses(place, *speed, now, before)
+                    found += _courses(place, *speed, now, before, earlier)
     return sorted(set(found))
 
 
-def _courses(place, down, across, now, before):
+def _courses(place, down, across, now, before, earlier):
     """The courses of the shape at ``place``, which moves by these half rows and columns a step: list of ints."""
     found = []
     row, column = divmod(place, STRIDE)
@@ -91,16 +93,27 @@ def _courses(place, down, across, now, before):
             course = (row + down * time) % _PERIOD
             if course > _BORDER:
                 course = _PERIOD - course
-            drift = 0 if other in before else _drift(other, before)
+            drift = 0 if other in before else _drift(other, before, earlier)
             beside, arrival = _BESIDE[round(course - other // STRIDE)], bisect_left(TIMES, time)
             found.append(beside + side + arrival * COURSES[3] + drift)
     return found
 
 
-def _drift(place, before):
-    """The bin of the shortest way straight up or down that a shape has come, 0 if none is in reach."""
-    ways = [place - other for other in before if place - other in _DRIFT]
-    return _DRIFT[min(ways, key=abs)] if ways else 0
+def _drift(place, before, earlier):
+    """The bin of a shape's way in this step, and of its change since the step before; 0 if it came from out of reach.
+
+    The change tells what moves it now: a paddle that starts and one that comes to rest go the same way for a step.
+    """
+    way = _way(place, before)
+    if not way:
+        return 0
+    change = way - _way(place - way, earlier)
+    return _DRIFT[way] + _CHANGED * ((change > _CHANGE) - (change < -_CHANGE))
+
+
+def _way(place, before):
+    """The shortest way straight up or down that a shape has come, as a difference of places; 0 if none is in reach."""
+    return min([place - other for other in before if place - other in _DRIFT], key=abs, default=0)
 
 
 # -- tables, by place and by difference of places ---------------------------------------------------------
@@ -108,6 +121,8 @@ def _drift(place, before):
 _BORDER = HALF_ROWS - 1
 _PERIOD = 2 * _BORDER  # of a shape that goes up and down between the borders
 _SIDE = COURSES[2] * COURSES[3]
+_CHANGED = 2 * len(DRIFTS) + 1
+_CHANGE = CHANGE * STRIDE
 
 
 def _table(half_rows, columns, value):

@@ -14,7 +14,7 @@ LEVELS = [
     ["learner", "rollout", "build", "meter", "tally"],
     ["batch"],
     ["trajectory"],
-    ["config", "game", "agent", "cluster", "record"],
+    ["schedule", "config", "game", "agent", "cluster", "record"],
     ["seeding", "parse"],
     ["errors"],
     ["__init__"],

@@ -24,10 +24,12 @@ def screen(*rectangles):
     return whole
 
 
-def seen(before, now, features="course"):
-    """The observation after two screens, and its moves, relations and courses as lists of tuples."""
+def seen(before, now, features="course", earlier=None):
+    """The observation after two screens, or three, and its moves, relations and courses as lists of tuples."""
     encoder = FrameEncoder(features, BACKGROUND)
-    encoder.start(before)
+    encoder.start(before if earlier is None else earlier)
+    if earlier is not None:
+        encoder.step(before)
     observation = encoder.step(now)
     extra, parts = observation[observation >= 2 * PIXELS] - 2 * PIXELS, []
     for shape in (MOVES, RELATIONS, COURSES):
@@ -42,8 +44,8 @@ def even(number, width):
     return int(np.sign(number)) * ((abs(number) + width // 2) // width)
 
 
-def searched(before, now):
-    """(moves, relations, courses) by a search over all positions of both screens, from the definition."""
+def searched(before, now, earlier):
+    """(moves, relations, courses) by a search over all positions of the screens, from the definition."""
 
     def shapes_of(whole):
         active = np.pad(whole[35:195:2, ::2] != 0, 1)
@@ -56,7 +58,7 @@ def searched(before, now):
             }
         return found
 
-    was, there = shapes_of(before), shapes_of(now)
+    once, was, there = shapes_of(earlier), shapes_of(before), shapes_of(now)
     moves, relations, courses = set(), set(), set()
     for y, x in there - was:
         steps = [(y - v, x - u) for v, u in was if abs(y - v) <= 2 * REACH[0] and -REACH[1] <= x - u < REACH[1]]
@@ -69,11 +71,16 @@ def searched(before, now):
                 fast = int(np.sign(dx)) * (1 + (abs(dx) > 3))
                 relations.add((20 + even(y - v, 8), (x - u + 80) // 8, 2 + fast, 2 + sized))
                 if (u - x) * dx > 0:
-                    courses.add(course(y, dy, (u - x) / dx, dx, (v, u), was))
+                    courses.add(course(y, dy, (u - x) / dx, dx, (v, u), was, once))
     return sorted(moves), sorted(relations), sorted(courses)
 
 
-def course(y, dy, time, dx, other, was):
+def way_of(shape, was):
+    """The way straight up or down that a shape has come, in half rows."""
+    return min((shape[0] - v for v, u in was if u == shape[1] and abs(shape[0] - v) <= 26), key=abs, default=0)
+
+
+def course(y, dy, time, dx, other, was, once):
     """The course of a shape in half row ``y``, walked in small steps; the other one moved straight, or not at all."""
     parts = 512
     for _ in range(round(time * parts)):
@@ -82,11 +89,12 @@ def course(y, dy, time, dx, other, was):
         y += dy / parts
     apart = round(y - other[0])
     size = (abs(apart) + 1) // 2 if abs(apart) <= 24 else 12 + (abs(apart) - 8) // 16
-    ways = [other[0] - v for v, u in was if u == other[1] and abs(other[0] - v) <= 26]
-    way = min(ways, key=abs, default=0)
+    way = way_of(other, was)
     drift = sum(abs(way) > limit for limit in (1, 4, 8, 13, 18))
+    change = way - way_of((other[0] - way, other[1]), once) if way else 0
+    turned = int(np.sign(change)) * (abs(change) > 4)
     arrival = sum(time > limit for limit in (1, 2, 3, 4, 6, 8, 11, 15, 20, 28))
-    return 21 + int(np.sign(apart)) * size, int(dx > 0), arrival, 5 + int(np.sign(way)) * drift
+    return 21 + int(np.sign(apart)) * size, int(dx > 0), arrival, 16 + 11 * turned + int(np.sign(way)) * drift
 
 
 def test_a_ball_by_hand():
@@ -104,15 +112,18 @@ def test_a_ball_and_a_paddle_by_hand():
     ball, paddle = ((20, 40, 2, 1), (23, 44, 2, 1)), (30, 70, 8, 2)
     _, _, relations, courses = seen(screen(ball[0], paddle), screen(ball[1], paddle))
     assert relations == [(20 - 24 // 8, 54 // 8, 4, 4)]
-    assert courses == [(21 + 10, 1, 5, 5)]
+    assert courses == [(21 + 10, 1, 5, 16)]
 
 
 def test_a_course_by_the_border_to_a_paddle_that_moves():
     """From half row 149, down by 6 half rows and left by 2 columns a step, to a paddle 40 columns away: 20 steps, 120
-    half rows, thrown back at 158, so 158 - (149 + 120 - 158) = 47. The paddle came up by 3 rows and is at 47."""
+    half rows, thrown back at 158, so 158 - (149 + 120 - 158) = 47. The paddle came up by 3 rows and is at 47; it stood
+    before, or came up all the time, or came up faster."""
     before, now = screen((71, 52, 2, 1), (23, 10, 8, 2)), screen((74, 50, 2, 1), (20, 10, 8, 2))
-    _, _, _, courses = seen(before, now)
-    assert courses == [(21, 0, 8, 5 - 2)]
+    for rows, changed in ((0, -1), (2, 0), (3, 0), (5, 0), (6, 1)):
+        earlier = screen((68, 54, 2, 1), (23 + rows, 10, 8, 2))
+        assert seen(before, now, earlier=earlier)[3] == [(21, 0, 8, 16 + 11 * changed - 2)]
+    assert seen(before, now)[3] == [(21, 0, 8, 16 - 11 - 2)], "a game begins at rest"
 
 
 def test_out_of_reach_is_no_move():
@@ -134,15 +145,16 @@ def test_random_shapes_equal_the_search_and_their_mirror(seed):
         (min(70, max(0, y + rng.integers(-5, 6))), min(77, max(0, x + dx)), h, w)
         for (y, x, h, w), dx in zip(first, sideways)
     ]
+    earlier = screen(*[(min(70, max(0, y + rng.integers(-5, 6))), x, h, w) for y, x, h, w in first])
     before, now = screen(*first), screen(*moved)
-    observation, *found = seen(before, now)
-    assert found == list(searched(before, now))
-    assert seen(before, now, "motion")[1:] == (*found[:2], [])
-    flipped = np.zeros_like(before), np.zeros_like(now)
-    for whole, source in zip(flipped, (before, now)):
+    observation, *found = seen(before, now, earlier=earlier)
+    assert found == list(searched(before, now, earlier))
+    assert seen(before, now, "motion", earlier)[1:] == (*found[:2], [])
+    flipped = [np.zeros_like(before) for _ in range(3)]
+    for whole, source in zip(flipped, (before, now, earlier)):
         whole[35:195:2] = source[35:195:2][::-1]
     turned = np.append(upside_down((HEIGHT, WIDTH)), 2 * PIXELS + motion.upside_down())
-    np.testing.assert_array_equal(np.sort(turned[observation]), np.sort(seen(*flipped)[0]))
+    np.testing.assert_array_equal(np.sort(turned[observation]), np.sort(seen(*flipped[:2], earlier=flipped[2])[0]))
 
 
 def test_a_crowd_counts_what_moved_and_a_change_of_scene_nothing():
@@ -180,8 +192,10 @@ def test_groups_hold_the_relations_of_all_motions_and_the_courses_to_whatever_mo
 
 def test_motion_goes_on_from_a_saved_state():
     encoder, other = FrameEncoder("course", BACKGROUND), FrameEncoder("course", BACKGROUND)
-    first, second, third = (screen((20 + i, 40 + 2 * i, 2, 1), (50, 70, 8, 2)) for i in range(3))
-    encoder.start(first)
-    now = encoder.step(second)
+    screens = [screen((20 + i, 40 + 2 * i, 2, 1), (40 + i * i, 70, 8, 2)) for i in range(5)]
+    encoder.start(screens[0])
+    for each in screens[1:3]:
+        now = encoder.step(each)
     np.testing.assert_array_equal(other.restore(encoder.state()), now)
-    np.testing.assert_array_equal(other.step(third), encoder.step(third))
+    for each in screens[3:]:
+        np.testing.assert_array_equal(other.step(each), encoder.step(each))

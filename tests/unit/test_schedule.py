@@ -1,0 +1,43 @@
+"""What changes in the course of a run."""
+
+import numpy as np
+import pytest
+
+from pg_mpi import schedule
+from pg_mpi.agent.policy import Policy
+from pg_mpi.agent.tying import pixel_tie
+from pg_mpi.batch import Batch
+from pg_mpi.config import TrainConfig
+from pg_mpi.trajectory import Trajectory
+
+
+@pytest.mark.parametrize(
+    "steps, factor, weight",
+    [(0, 1.0, 0.3), (250, 0.775, 0.3), (375, 0.6625, 0.65), (500, 0.55, 1.0), (1000, 0.1, 1.0), (5000, 0.1, 1.0)],
+)
+def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, factor, weight):
+    gone = schedule.share(1000, steps)
+    assert schedule.anneal(gone) == pytest.approx(factor)
+    assert schedule.loss_weight(0.3, gone) == pytest.approx(weight)
+
+
+def test_without_annealing_all_stays_as_it_begins():
+    gone = schedule.share(0, 10**9)
+    assert (schedule.anneal(gone), schedule.loss_weight(0.3, gone)) == (1.0, 0.3)
+
+
+@pytest.mark.parametrize("method", ["clipped", "reinforce"])
+def test_lost_points_count_their_weight_and_won_ones_count_whole(method):
+    """lambda and the discount are 1 and the values 0, so an advantage is the sum of what comes."""
+    trajectory = Trajectory()
+    for reward in (0.0, -1.0, 0.0, 1.0):
+        trajectory.record(np.array([3]), 0, -0.5, 0.0, reward, reward != 0)
+    trajectory.games.append((0.0, 4))
+    config = TrainConfig(method=method, gamma=1.0, gae_lambda=1.0)
+    batch = Batch([trajectory], Policy([pixel_tie((80, 80), False, "off")], 2, 2), loss_weight=0.3)
+    batch.estimate(config)
+    expected = np.array([-0.3, -0.3, 1.0, 1.0])
+    if method == "reinforce":  # a game's returns are standardised
+        expected = (expected - 0.35) / 0.65
+    np.testing.assert_allclose(batch.advantages, expected, rtol=1e-5)
+    assert trajectory.rewards.tolist() == [0.0, -1.0, 0.0, 1.0], "the record of the game is untouched"
