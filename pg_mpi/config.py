@@ -38,6 +38,12 @@ class TrainConfig:
     sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
     num_steps: int = _setting(256, integer(), "T: agent steps per env and update, with --sync steps")
     games_per_update: int = _setting(1, integer(), "games per env and update, with --sync episode")
+    rollout_growth: int = _setting(
+        4,
+        integer(),
+        "an update's samples grow by this factor as --anneal-timesteps go by: small updates find a way to win, large "
+        "ones perfect it; 1, or 0 steps: they do not",
+    )
     frame_skip: int = _setting(4, integer(), "frames per agent step")
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
@@ -154,6 +160,7 @@ PRESETS = {
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,
         "loss_weight": 1.0,
+        "rollout_growth": 1,
         "desired_kl": 0.0,
         "gamma": 0.99,
     },

@@ -67,17 +67,21 @@ class Player:
         self._share = config.games_per_update if self._by_game else config.num_steps
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
 
-    def play(self, network):
-        """One round: ``games_per_update`` games or ``num_steps`` steps of each env. Returns the trajectories."""
+    def play(self, network, rollouts=1):
+        """One round: ``rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
+
+        Returns the trajectories.
+        """
+        share = rollouts * self._share
         for env in self.envs:
             env.trajectory = Trajectory()
         if self._by_game:
             active = self.envs
             while active:
                 if self._step(active, network):
-                    active = [env for env in active if len(env.trajectory.games) < self._share]
+                    active = [env for env in active if len(env.trajectory.games) < share]
         else:
-            for _ in range(self._share):
+            for _ in range(share):
                 self._step(self.envs, network)
             for env in self.envs:
                 if not env.trajectory.ended:

@@ -2,6 +2,7 @@
 
 ANNEALED = 0.1  # where annealing ends, as a share of the start
 WEIGHING = (0.25, 0.5)  # the shares between which the weight of losses grows
+GROWING = (0.1, 0.4)  # the shares between which rollouts grow
 
 
 def share(anneal_timesteps, env_steps):
@@ -20,5 +21,15 @@ def loss_weight(first, gone):
     A new policy that is punished for each ball it misses learns the safest way to return it, and then keeps to the
     shot that comes of that; one that is first of all paid for winning looks for the shot that wins.
     """
-    begin, end = WEIGHING
-    return first + (1 - first) * min(1.0, max(0.0, (gone - begin) / (end - begin)))
+    return first + (1 - first) * _between(WEIGHING, gone)
+
+
+def rollouts(growth, gone):
+    """How many of the first rollouts make up one update's samples: a whole number, 1 to ``growth``."""
+    return 1 + int((growth - 1) * _between(GROWING, gone))
+
+
+def _between(shares, gone):
+    """0 up to the first of two shares, 1 from the second on, and straight in between."""
+    begin, end = shares
+    return min(1.0, max(0.0, (gone - begin) / (end - begin)))

@@ -55,14 +55,15 @@ class Trainer:
 
     def play(self):
         """Play one round of this rank's envs."""
-        self._trajectories = self._player.play(self._network)
+        rollouts = schedule.rollouts(self.config.rollout_growth, self._gone())
+        self._trajectories = self._player.play(self._network, rollouts)
         steps = sum(t.length for t in self._trajectories)
         self._learner.flops += self._network.flops(steps, sum(int(t.counts.sum()) for t in self._trajectories))
 
     def learn(self):
         """Learn from the round that was played, and count it."""
         trajectories = self._trajectories
-        gone = schedule.share(self.config.anneal_timesteps, self.tally.env_steps)
+        gone = self._gone()
         weight = schedule.loss_weight(self.config.loss_weight, gone)
         shuffle = self._player.envs[0].shuffle
         self._stats = self._learner.update(trajectories, shuffle, schedule.anneal(gone), weight)
@@ -75,6 +76,10 @@ class Trainer:
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.policy.refresh(self._network, self._learner.touched)
+
+    def _gone(self):
+        """The share of the annealing that is gone."""
+        return schedule.share(self.config.anneal_timesteps, self.tally.env_steps)
 
     def report(self):
         """Write this update's metrics and show the progress."""

@@ -12,18 +12,26 @@ from pg_mpi.trajectory import Trajectory
 
 
 @pytest.mark.parametrize(
-    "steps, factor, weight",
-    [(0, 1.0, 0.3), (250, 0.775, 0.3), (375, 0.6625, 0.65), (500, 0.55, 1.0), (1000, 0.1, 1.0), (5000, 0.1, 1.0)],
+    "steps, factor, weight, rollouts",
+    [
+        (0, 1.0, 0.3, 1),
+        (250, 0.775, 0.3, 2),
+        (375, 0.6625, 0.65, 3),
+        (500, 0.55, 1.0, 4),
+        (1000, 0.1, 1.0, 4),
+        (5000, 0.1, 1.0, 4),
+    ],
 )
-def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, factor, weight):
+def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, factor, weight, rollouts):
     gone = schedule.share(1000, steps)
     assert schedule.anneal(gone) == pytest.approx(factor)
     assert schedule.loss_weight(0.3, gone) == pytest.approx(weight)
+    assert schedule.rollouts(4, gone) == rollouts and schedule.rollouts(1, gone) == 1
 
 
 def test_without_annealing_all_stays_as_it_begins():
     gone = schedule.share(0, 10**9)
-    assert (schedule.anneal(gone), schedule.loss_weight(0.3, gone)) == (1.0, 0.3)
+    assert (schedule.anneal(gone), schedule.loss_weight(0.3, gone), schedule.rollouts(4, gone)) == (1.0, 0.3, 1)
 
 
 @pytest.mark.parametrize("method", ["clipped", "reinforce"])
