@@ -83,7 +83,7 @@ class TrainConfig:
     anneal_timesteps: int = _setting(
         2_500_000,
         integer(0),
-        "learning rate (or desired KL) and entropy bonus fall to a tenth over this many steps; 0: constant",
+        "learning rate and entropy bonus fall to a tenth over this many steps, a desired KL to 0.4; 0: constant",
     )
     desired_kl: float = _setting(
         0.04, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"

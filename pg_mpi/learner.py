@@ -30,7 +30,7 @@ class Learner:
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = 0
         self.pace = 1.0
 
-    def update(self, trajectories, shuffle, anneal=1.0, loss_weight=1.0):
+    def update(self, trajectories, shuffle, stage):
         """Learn from this round's trajectories, any number of samples on any rank.
 
         Collective: every rank must call this.
@@ -38,20 +38,19 @@ class Learner:
         Args:
             trajectories: one per env of this rank.
             shuffle: numpy Generator that orders this rank's samples into minibatches.
-            anneal: factor on the learning rate and the entropy bonus.
-            loss_weight: factor on rewards below 0.
+            stage: the ``Stage`` of the run that this is.
 
         Returns:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            batch = Batch(trajectories, self.policy, loss_weight)
+            batch = Batch(trajectories, self.policy, stage.loss_weight)
         self.touched = rows = self._touched_rows(batch)
         with self._phases("gradient"):
             batch.xs = self.policy.restrict(batch.xs, rows)
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
-        session = _Session(theta, state, self._learning_rate(anneal), self.config.ent_coef * anneal)
+        session = _Session(theta, state, self._learning_rate(stage), self.config.ent_coef * stage.anneal)
         taken = self.optimizer.steps
         learn = self._reinforce if self.config.method == "reinforce" else self._clipped
         sums = learn(batch, session, shuffle)
@@ -63,19 +62,19 @@ class Learner:
         self.skipped += session.skipped
         metrics = self._metrics(sums, session)
         if self.config.desired_kl and metrics["approx_kl"]:
-            self._pace(metrics["approx_kl"], anneal)
+            self._pace(metrics["approx_kl"], stage.pace * self.config.desired_kl)
         return metrics
 
-    def _learning_rate(self, anneal):
+    def _learning_rate(self, stage):
         """This update's step size: annealed itself, or paced by a KL target that is annealed instead."""
-        return self.config.learning_rate * (self.pace if self.config.desired_kl else anneal)
+        return self.config.learning_rate * (self.pace if self.config.desired_kl else stage.anneal)
 
-    def _pace(self, kl, anneal):
+    def _pace(self, kl, desired):
         """Bring the next update's KL nearer to the target by a slightly longer or shorter step.
 
         Equal on all ranks, for ``kl`` is a sum over all of them.
         """
-        change = (anneal * self.config.desired_kl / kl) ** PACE_POWER
+        change = (desired / kl) ** PACE_POWER
         self.pace *= min(PACE_LIMIT, max(1 / PACE_LIMIT, change))
 
     def counters(self):

@@ -1,32 +1,41 @@
-"""What changes in the course of a run: numbers made of the share of ``--anneal-timesteps`` that is gone, 0 to 1."""
+"""What changes in the course of a run, as ``--anneal-timesteps`` go by; nothing does where they are 0."""
 
-ANNEALED = 0.1  # where annealing ends, as a share of the start
-WEIGHING = (0.25, 0.5)  # the shares between which the weight of losses grows
-GROWING = (0.1, 0.4)  # the shares between which rollouts grow
+import dataclasses
 
-
-def share(anneal_timesteps, env_steps):
-    """How much of the annealing is gone; it stays at its start where it is to take 0 steps."""
-    return min(1.0, env_steps / anneal_timesteps) if anneal_timesteps else 0.0
+ANNEALED = 0.1  # where the learning rate and the entropy bonus end, as a share of their start
+SLOWED = 0.4  # where the desired KL ends: rollouts that have grown bear longer steps
+GROWING = (0.1, 0.4)  # the shares of the annealing between which rollouts grow
+WEIGHING = (0.25, 0.5)  # and those between which the weight of losses grows
 
 
-def anneal(gone):
-    """The factor on the learning rate, or the desired KL, and on the entropy bonus."""
-    return 1 - (1 - ANNEALED) * gone
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """The numbers that an update learns with.
 
-
-def loss_weight(first, gone):
-    """The factor on rewards below 0, from ``first`` to 1.
-
-    A new policy that is punished for each ball it misses learns the safest way to return it, and then keeps to the
-    shot that comes of that; one that is first of all paid for winning looks for the shot that wins.
+    Attributes:
+        anneal: factor on the entropy bonus, and on the learning rate where no KL paces it.
+        pace: factor on the desired KL.
+        loss_weight: factor on rewards below 0. A new policy that is punished for each ball it misses learns the safest
+            way to return it, and keeps to the shot that comes of that; one that is first of all paid for winning
+            looks for the shot that wins.
+        rollouts: how many of the first updates' rollouts make up one.
     """
-    return first + (1 - first) * _between(WEIGHING, gone)
+
+    anneal: float = 1.0
+    pace: float = 1.0
+    loss_weight: float = 1.0
+    rollouts: int = 1
 
 
-def rollouts(growth, gone):
-    """How many of the first rollouts make up one update's samples: a whole number, 1 to ``growth``."""
-    return 1 + int((growth - 1) * _between(GROWING, gone))
+def stage(config, env_steps):
+    """The ``Stage`` of a run with these settings after so many steps."""
+    gone = min(1.0, env_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
+    return Stage(
+        anneal=1 - (1 - ANNEALED) * gone,
+        pace=1 - (1 - SLOWED) * gone,
+        loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
+        rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
+    )
 
 
 def _between(shares, gone):

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from pg_mpi import STARTED, __version__, build, schedule, snapshot
+from pg_mpi import STARTED, __version__, build, snapshot
 from pg_mpi.cluster import pinning
 from pg_mpi.cluster.comm import reaches_terminal
 from pg_mpi.learner import Learner
@@ -15,6 +15,7 @@ from pg_mpi.record.metrics import MetricsLog, Progress, TensorBoard
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import provenance
 from pg_mpi.rollout import Env, Player
+from pg_mpi.schedule import stage
 from pg_mpi.start import find_start, save_checkpoint
 from pg_mpi.tally import Tally
 
@@ -55,18 +56,15 @@ class Trainer:
 
     def play(self):
         """Play one round of this rank's envs."""
-        rollouts = schedule.rollouts(self.config.rollout_growth, self._gone())
-        self._trajectories = self._player.play(self._network, rollouts)
+        self._stage = stage(self.config, self.tally.env_steps)
+        self._trajectories = self._player.play(self._network, self._stage.rollouts)
         steps = sum(t.length for t in self._trajectories)
         self._learner.flops += self._network.flops(steps, sum(int(t.counts.sum()) for t in self._trajectories))
 
     def learn(self):
         """Learn from the round that was played, and count it."""
         trajectories = self._trajectories
-        gone = self._gone()
-        weight = schedule.loss_weight(self.config.loss_weight, gone)
-        shuffle = self._player.envs[0].shuffle
-        self._stats = self._learner.update(trajectories, shuffle, schedule.anneal(gone), weight)
+        self._stats = self._learner.update(trajectories, self._player.envs[0].shuffle, self._stage)
         with self._phases("allreduce"):
             played = self._world.gather_all(
                 [(t.length, t.games, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))) for t in trajectories]
@@ -76,10 +74,6 @@ class Trainer:
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.policy.refresh(self._network, self._learner.touched)
-
-    def _gone(self):
-        """The share of the annealing that is gone."""
-        return schedule.share(self.config.anneal_timesteps, self.tally.env_steps)
 
     def report(self):
         """Write this update's metrics and show the progress."""

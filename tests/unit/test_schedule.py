@@ -1,37 +1,43 @@
 """What changes in the course of a run."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from pg_mpi import schedule
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.batch import Batch
 from pg_mpi.config import TrainConfig
+from pg_mpi.schedule import Stage, stage
 from pg_mpi.trajectory import Trajectory
 
 
 @pytest.mark.parametrize(
-    "steps, factor, weight, rollouts",
+    "steps, anneal, pace, weight, rollouts",
     [
-        (0, 1.0, 0.3, 1),
-        (250, 0.775, 0.3, 2),
-        (375, 0.6625, 0.65, 3),
-        (500, 0.55, 1.0, 4),
-        (1000, 0.1, 1.0, 4),
-        (5000, 0.1, 1.0, 4),
+        (0, 1.0, 1.0, 0.3, 1),
+        (250, 0.775, 0.85, 0.3, 2),
+        (375, 0.6625, 0.775, 0.65, 3),
+        (500, 0.55, 0.7, 1.0, 4),
+        (1000, 0.1, 0.4, 1.0, 4),
+        (5000, 0.1, 0.4, 1.0, 4),
     ],
 )
-def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, factor, weight, rollouts):
-    gone = schedule.share(1000, steps)
-    assert schedule.anneal(gone) == pytest.approx(factor)
-    assert schedule.loss_weight(0.3, gone) == pytest.approx(weight)
-    assert schedule.rollouts(4, gone) == rollouts and schedule.rollouts(1, gone) == 1
+def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, anneal, pace, weight, rollouts):
+    found = stage(TrainConfig(anneal_timesteps=1000, loss_weight=0.3, rollout_growth=4), steps)
+    assert dataclasses.astuple(found) == pytest.approx((anneal, pace, weight, rollouts))
+    assert type(found.rollouts) is int
 
 
 def test_without_annealing_all_stays_as_it_begins():
-    gone = schedule.share(0, 10**9)
-    assert (schedule.anneal(gone), schedule.loss_weight(0.3, gone), schedule.rollouts(4, gone)) == (1.0, 0.3, 1)
+    config = TrainConfig(anneal_timesteps=0, loss_weight=0.3, rollout_growth=4)
+    assert stage(config, 10**9) == Stage(loss_weight=0.3)
+
+
+def test_what_does_not_grow_stays():
+    found = stage(TrainConfig(anneal_timesteps=1000, loss_weight=1.0, rollout_growth=1), 700)
+    assert (found.loss_weight, found.rollouts) == (1.0, 1)
 
 
 @pytest.mark.parametrize("method", ["clipped", "reinforce"])
