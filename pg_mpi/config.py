@@ -36,8 +36,8 @@ class TrainConfig:
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
     sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
-    num_steps: int = _setting(256, integer(), "T: agent steps per env and update, with --sync steps")
-    games_per_update: int = _setting(1, integer(), "games per env and update, with --sync episode")
+    num_steps: int = _setting(256, integer(), "T: agent steps per env and update at first, with --sync steps")
+    games_per_update: int = _setting(1, integer(), "games per env and update at first, with --sync episode")
     rollout_growth: int = _setting(
         4,
         integer(),

@@ -62,7 +62,7 @@ class Learner:
         self.skipped += session.skipped
         metrics = self._metrics(sums, session)
         if self.config.desired_kl and metrics["approx_kl"]:
-            self._pace(metrics["approx_kl"], stage.pace * self.config.desired_kl)
+            self._pace(metrics["approx_kl"], stage.kl * self.config.desired_kl)
         return metrics
 
     def _learning_rate(self, stage):

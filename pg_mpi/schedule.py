@@ -14,7 +14,7 @@ class Stage:
 
     Attributes:
         anneal: factor on the entropy bonus, and on the learning rate where no KL paces it.
-        pace: factor on the desired KL.
+        kl: factor on the desired KL.
         loss_weight: factor on rewards below 0. A new policy that is punished for each ball it misses learns the safest
             way to return it, and keeps to the shot that comes of that; one that is first of all paid for winning
             looks for the shot that wins.
@@ -22,7 +22,7 @@ class Stage:
     """
 
     anneal: float = 1.0
-    pace: float = 1.0
+    kl: float = 1.0
     loss_weight: float = 1.0
     rollouts: int = 1
 
@@ -32,7 +32,7 @@ def stage(config, env_steps):
     gone = min(1.0, env_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
     return Stage(
         anneal=1 - (1 - ANNEALED) * gone,
-        pace=1 - (1 - SLOWED) * gone,
+        kl=1 - (1 - SLOWED) * gone,
         loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
         rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
     )

@@ -6,7 +6,7 @@ from pg_mpi.build import Knowledge
 from pg_mpi.config import TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
 
-FORMAT = 1
+FORMAT = 2
 
 
 def collect(world, config, knowledge, learner, tally, envs):

@@ -27,8 +27,7 @@ Integers = NDArray[np.integer[Any]]
 class Network:
     """Plain weights to play with: table (inputs, width), bias (width,), heads (width, A + 1), head_bias (A + 1,).
 
-    The last column of ``heads`` is the value. A policy without biases has None for both: adding noughts would cost a
-    hundredth of its speed.
+    The last column of ``heads`` is the value. A policy without biases has None for both, and adds none.
     """
 
     def __init__(self, table: Floats, bias: Floats | None, heads: Floats, head_bias: Floats | None) -> None:

@@ -14,7 +14,7 @@ from pg_mpi.trajectory import Trajectory
 
 
 @pytest.mark.parametrize(
-    "steps, anneal, pace, weight, rollouts",
+    "steps, anneal, kl, weight, rollouts",
     [
         (0, 1.0, 1.0, 0.3, 1),
         (250, 0.775, 0.85, 0.3, 2),
@@ -24,9 +24,9 @@ from pg_mpi.trajectory import Trajectory
         (5000, 0.1, 0.4, 1.0, 4),
     ],
 )
-def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, anneal, pace, weight, rollouts):
+def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, anneal, kl, weight, rollouts):
     found = stage(TrainConfig(anneal_timesteps=1000, loss_weight=0.3, rollout_growth=4), steps)
-    assert dataclasses.astuple(found) == pytest.approx((anneal, pace, weight, rollouts))
+    assert dataclasses.astuple(found) == pytest.approx((anneal, kl, weight, rollouts))
     assert type(found.rollouts) is int
 
 
