@@ -106,7 +106,7 @@ class TrainConfig:
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
-    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
+    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints; one that has grown k-fold counts k", False)
     keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)

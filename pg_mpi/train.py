@@ -36,10 +36,7 @@ def loop(world, trainer, stop):
         trainer.play()
         trainer.learn()
         trainer.report()
-        if trainer.tally.update % config.sync_check_every == 0:
-            trainer.check_weights()
-        if trainer.tally.update % config.checkpoint_every == 0:
-            trainer.save()
+        trainer.keep()
 
 
 def verdict(world, config, tally, stop):

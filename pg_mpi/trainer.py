@@ -40,6 +40,7 @@ class Trainer:
         policy = build.make_policy(config, start.knowledge)
         self._learner = Learner(policy, build.make_optimizer(config, policy), config, world, self._phases)
         self.tally = Tally()
+        self._unsaved = 0  # rollouts learned from since the last checkpoint
         first = world.rank * config.envs_per_rank
         envs = [Env(index, config, start.knowledge) for index in range(first, first + config.envs_per_rank)]
         if start.saved:
@@ -101,6 +102,17 @@ class Trainer:
                 self._tensorboard.write(self._metrics)
             self._progress.show(self._metrics)
 
+    def keep(self):
+        """Prove that the ranks agree and save the run, each when it is due.
+
+        An update that has grown to k rollouts counts k times, so that a late checkpoint is not k times as long away.
+        """
+        if self.tally.update % self.config.sync_check_every == 0:
+            self.check_weights()
+        self._unsaved += self._stage.rollouts
+        if self._unsaved >= self.config.checkpoint_every:
+            self.save()
+
     def check_weights(self):
         """Prove that all ranks hold the same weights, bit for bit. Raises ``RuntimeError`` naming those that differ."""
         digest = hashlib.blake2b(self._learner.policy.theta, digest_size=8).digest()
@@ -122,6 +134,7 @@ class Trainer:
             learner, envs = self._learner, self._player.envs
             content = snapshot.collect(self._world, self.config, self._knowledge, learner, self.tally, envs)
             self._world.on_root(save_checkpoint, self._folder, self.tally.env_steps, content, self.config)
+            self._unsaved = 0
 
     def finish(self, reason, finished):
         """Save, say why it ends, and mark the folder DONE if it is finished."""

@@ -135,13 +135,9 @@ class Measuring:
     def _true_update(self):
         """One update with the proofs and checkpoints that fall due."""
         self._update()
-        bench, config = self._bench, self._bench.config
         if self._world.rank == 0:
-            self._history.append(bench.metrics)
-        if bench.tally.update % config.sync_check_every == 0:
-            bench.check_weights()
-        if bench.tally.update % config.checkpoint_every == 0:
-            bench.save()
+            self._history.append(self._bench.metrics)
+        self._bench.keep()
 
     def _note(self, part, steps, seconds):
         """Add one speed, steps/s of all ranks, to those of its part."""
