@@ -39,7 +39,7 @@ class TrainConfig:
     num_steps: int = _setting(256, integer(), "T: agent steps per env and update at first, with --sync steps")
     games_per_update: int = _setting(1, integer(), "games per env and update at first, with --sync episode")
     rollout_growth: int = _setting(
-        4,
+        2,
         integer(),
         "an update's samples grow by this factor as --anneal-timesteps go by: small updates find a way to win, large "
         "ones perfect it; 1, or 0 steps: they do not",
@@ -86,7 +86,7 @@ class TrainConfig:
         "learning rate and entropy bonus fall to a tenth over this many steps, a desired KL to 0.4; 0: constant",
     )
     desired_kl: float = _setting(
-        0.04, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
+        0.06, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
     loss_weight: float = _setting(
         0.3,
@@ -106,7 +106,9 @@ class TrainConfig:
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
-    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints; one that has grown k-fold counts k", False)
+    checkpoint_every: int = _setting(
+        50, integer(), "updates between checkpoints; one that has grown k-fold counts k", False
+    )
     keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
@@ -146,6 +148,8 @@ PRESETS = {
         "sync": "steps",
         "envs_per_rank": 8,
         "num_steps": 128,
+        "rollout_growth": 4,
+        "desired_kl": 0.04,
         "checkpoint_every": 100,
     },
     "karpathy": {
