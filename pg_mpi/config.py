@@ -148,8 +148,7 @@ PRESETS = {
         "sync": "steps",
         "envs_per_rank": 8,
         "num_steps": 128,
-        "rollout_growth": 4,
-        "desired_kl": 0.04,
+        "rollout_growth": 5,
         "checkpoint_every": 100,
     },
     "karpathy": {
