@@ -147,9 +147,7 @@ PRESETS = {
     "fast": {
         "sync": "steps",
         "envs_per_rank": 8,
-        "num_steps": 128,
-        "rollout_growth": 5,
-        "checkpoint_every": 100,
+        "rollout_growth": 3,
     },
     "karpathy": {
         "method": "reinforce",

@@ -14,7 +14,7 @@ from pg_mpi.cluster import launch
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import command, report
+from scaling import command, pictures, report
 
 #: Settings of a run that make no sense here: how long to train, and where.
 REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks"}
@@ -90,7 +90,7 @@ def write(folder, result):
     """The result and, where matplotlib is there, its picture."""
     write_json(os.path.join(folder, "ceiling.json"), result)
     if importlib.util.find_spec("matplotlib"):
-        report.draw(os.path.join(folder, "ceiling.png"), result)
+        pictures.draw_parts(os.path.join(folder, "ceiling.png"), result)
     else:
         print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""Measured speeds → costs and shares of each part: the table and the picture of ``ceiling.py``."""
+"""Measured speeds → costs and shares of each part: the numbers and the table of ``ceiling.py``."""
 
 import statistics
 
@@ -80,23 +80,3 @@ def table(result):
         + ": other games, other speeds",
     ]
     return "\n".join(lines)
-
-
-def draw(path, result):
-    """A bar of steps/s for each part; the emulator's speed as a line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    rows = result["parts"][::-1]
-    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
-    colours = ["0.75" if row["stub"] else "C0" for row in rows]
-    bars = axes.barh([row["label"] for row in rows], [row["sps"] for row in rows], color=colours)
-    axes.bar_label(bars, [f" {row['sps']:,.0f}  {row['share']:.0%}" for row in rows])
-    axes.axvline(result["emulator_sps"], color="0.4", linewidth=0.8, linestyle="--")
-    axes.set(xlabel="steps/s of all ranks; % of the emulator alone", xlim=(0, 1.2 * max(row["sps"] for row in rows)))
-    axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)

@@ -5,9 +5,10 @@
 Each run goes to ``--target`` or to ``--limit``, on ``--ranks`` ranks, with nothing else beside it; presets take
 turns, so that a drift of the machine meets all of them. FOLDER gets one JSON file a run, and those that are there
 are not run again. ``--evaluate`` then plays 100 games with each run's last weights in four ways, ``--table`` prints
-the medians. Run folders stay in ``--runs``.
+the medians, ``--picture`` draws the curves. Run folders stay in ``--runs``.
 """
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, duration, integer, real, span
 from scaling.curves import summary
+from scaling.pictures import draw_seeds
 from scaling.tables import seeds_table
 
 WAYS = tuple((sticky, greedy) for sticky in (0.25, 0.0) for greedy in (False, True))
@@ -35,6 +37,7 @@ def parser():
     p.add_argument("--runs", default="runs/seeds", help="folder of the run folders")
     p.add_argument("--evaluate", action="store_true", help="play 100 games in four ways with each run's last weights")
     p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
+    p.add_argument("--picture", metavar="PNG", help="draw the curves of the results that are there (extra: plot)")
     p.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of pg_mpi.train")
     return p
 
@@ -46,7 +49,9 @@ def main(argv):
     ranks, out, runs = checked(integer(), args.ranks, "--ranks"), Path(args.out), Path(args.runs)
     checked(real(), args.target, "--target")
     checked(duration, args.limit, "--limit")
-    if not args.table:
+    if args.picture and not importlib.util.find_spec("matplotlib"):
+        raise UsageError("--picture needs matplotlib: pip install 'pg_mpi[plot]'")
+    if not (args.table or args.picture):
         out.mkdir(parents=True, exist_ok=True)
         for seed in seeds:
             for preset in args.preset.split(","):
@@ -56,7 +61,10 @@ def main(argv):
                     result.write_text(json.dumps(summary(run)) + "\n", encoding="utf-8")
                 if args.evaluate:
                     evaluate(result, run, ranks)
-    print(seeds_table([json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]))
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]
+    print(seeds_table(results))
+    if args.picture:
+        draw_seeds(args.picture, results)
     return 0
 
 

@@ -1,13 +1,15 @@
 """What is read off a run: times to a score, the ancestor's criterion, tables; and the two runners, once each."""
 
+import contextlib
 import json
 import subprocess
 import sys
 
+import matplotlib.figure
 import numpy as np
 import pytest
 
-from scaling import curves, search
+from scaling import curves, pictures, search, seeds
 from scaling.tables import seeds_table
 
 
@@ -63,6 +65,29 @@ def test_the_table_has_medians_spread_and_what_never_came():
     assert table[0] == "| | fast, 3 seeds |"
     assert table[2] == "| seconds until above 0 | 70 (60 to 90) |"
     assert table[6] == "| seconds until at least 18 | never (300 to 300), 1 of 3 got there |"
+
+
+def test_the_picture_has_a_line_for_each_seed_in_its_presets_colour(tmp_path, monkeypatch):
+    axes = matplotlib.figure.Figure().add_subplot()
+    monkeypatch.setattr(pictures, "_axes", lambda path: contextlib.nullcontext(axes))
+    columns = ["wall_s", "return_mean"]
+    curve = [[3.0, None], [60.0, -20.5], [150.0, 18.0]]
+    runs = [("default", 0), ("default", 1), ("fast", 0)]
+    results = [{"preset": p, "seed": s, "ranks": 2, "columns": columns, "curve": curve} for p, s in runs]
+    pictures.draw_seeds(tmp_path / "seeds.png", results)
+    lines = axes.lines[:3]
+    assert all(line.get_xydata().tolist() == [[1.0, -20.5], [2.5, 18.0]] for line in lines)
+    assert [line.get_color() for line in lines] == ["C0", "C0", "C1"]
+    assert axes.get_legend_handles_labels()[1] == ["default", "fast"]
+
+
+def test_the_picture_is_written_from_the_results_that_are_there(tmp_path):
+    columns, curve = ["wall_s", "return_mean"], [[60.0, -20.5], [150.0, 18.0]]
+    (tmp_path / "fast-s0.json").write_text(
+        json.dumps(result(0, 70.0, 300.0) | {"ranks": 2, "columns": columns, "curve": curve})
+    )
+    assert seeds.main(["--out", str(tmp_path), "--picture", str(tmp_path / "seeds.png")]) == 0
+    assert (tmp_path / "seeds.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_search_runs_once_and_compares_by_steps(tmp_path):
