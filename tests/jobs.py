@@ -58,8 +58,9 @@ def end(process):
 
 
 def hear_interrupts():
-    """In a child: undo the ignored INT that a shell gives to what it runs in the background, tests included."""
+    """In a child: undo the ignored INT and HUP that a shell and nohup give to what runs in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def start(line, cwd, **environment):
