@@ -11,7 +11,7 @@ class Batch:
     """This rank's samples of one update, the envs one after another. Rewards below 0 count ``loss_weight`` times.
 
     Attributes:
-        xs: the observations on the policy's parameter rows, one csr (n, rows) per tie.
+        x: the observations on the policy's parameter rows, csr (n * ties, rows).
         actions: int64 (n,).
         log_probs: (n,) of the policy's dtype, of the actions when they were drawn.
         values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.
@@ -26,7 +26,7 @@ class Batch:
         observed = np.concatenate([t.observed for t in trajectories])
         starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in trajectories])))
         ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])
-        self.xs = policy.project(csr_matrix((ones, observed, starts), shape=shape))
+        self.x = policy.project(csr_matrix((ones, observed, starts), shape=shape))
         self.actions = np.concatenate([t.actions for t in trajectories])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)

@@ -9,6 +9,7 @@ import numpy as np
 from pg_mpi.agent import gradient as grad
 from pg_mpi.batch import Batch
 
+_ALL = slice(None)
 PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
 
@@ -47,7 +48,7 @@ class Learner:
             batch = Batch(trajectories, self.policy, stage.loss_weight)
         self.touched = rows = self._touched_rows(batch)
         with self._phases("gradient"):
-            batch.xs = self.policy.restrict(batch.xs, rows)
+            batch.x = self.policy.restrict(batch.x, rows)
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
         session = _Session(theta, state, self._learning_rate(stage), self.config.ent_coef * stage.anneal)
@@ -89,7 +90,7 @@ class Learner:
 
     def _touched_rows(self, batch):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""
-        used = self.policy.used_rows(batch.xs)
+        used = self.policy.used_rows(batch.x)
         with self._phases("wait"):
             self._world.barrier()
         with self._phases("allreduce"):
@@ -99,11 +100,11 @@ class Learner:
         """One step along the games' summed gradient, averaged over envs. Returns sums for the metrics."""
         with self._phases("gradient"):
             batch.estimate(self.config)
-            outputs, hidden = self.policy.forward(session.theta, batch.xs)
+            outputs, hidden = self.policy.forward(session.theta, batch.x)
             loss, d_logits, entropy = grad.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
             d_outputs = np.zeros_like(outputs)
             d_outputs[:, :-1] = d_logits
-            self._differentiate(session, batch.xs, hidden, d_outputs)
+            self._differentiate(session, batch.x, hidden, d_outputs)
         self._step(session, weight=batch.envs)
         return {"policy_loss": loss, "entropy": entropy, "samples": len(batch.actions)}
 
@@ -127,8 +128,9 @@ class Learner:
 
     def _clipped_gradient(self, batch, chosen, session, sums):
         """Write the chosen samples' gradient into the session's buffer, add to ``sums``; returns how many they are."""
-        xs, actions, config = [x[chosen] for x in batch.xs], batch.actions[chosen], self.config
-        outputs, hidden = self.policy.forward(session.theta, xs)
+        x = batch.x if chosen is _ALL else self.policy.pick(batch.x, chosen)
+        actions, config = batch.actions[chosen], self.config
+        outputs, hidden = self.policy.forward(session.theta, x)
         log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
         batch.values[chosen] = values
         loss, d_logits, kl, clipped = grad.clipped_surrogate(
@@ -139,14 +141,14 @@ class Learner:
         d_outputs = np.empty_like(outputs)
         d_outputs[:, :-1] = d_logits - session.ent_coef * d_entropy
         d_outputs[:, -1] = config.vf_coef * d_values
-        self._differentiate(session, xs, hidden, d_outputs)
+        self._differentiate(session, x, hidden, d_outputs)
         for name, value in zip(sums, (loss, value_loss, entropy, kl, clipped, len(actions))):
             sums[name] += float(value)
         return len(actions)
 
-    def _differentiate(self, session, xs, hidden, d_outputs):
-        self.policy.backward(session.theta, xs, hidden, d_outputs, session.buffer[:-1])
-        products = sum(x.nnz for x in xs) * self.policy.hidden + hidden.size * (d_outputs.shape[1] + 1)
+    def _differentiate(self, session, x, hidden, d_outputs):
+        self.policy.backward(session.theta, x, hidden, d_outputs, session.buffer[:-1])
+        products = x.nnz * self.policy.hidden + hidden.size * (d_outputs.shape[1] + 1)
         self.flops += 6 * products  # forward once, backward twice, a multiplication and an addition each
 
     def _step(self, session, weight, limit=np.inf):
@@ -194,7 +196,7 @@ class Learner:
 def _shares(n, cuts, shuffle):
     """This rank's part of each minibatch of a pass: indices in a random order, or all in one piece as they are."""
     if len(cuts) == 2:
-        return [slice(None)]
+        return [_ALL]
     order = shuffle.permutation(n)
     return [order[a:b] for a, b in zip(cuts, cuts[1:])]
 

@@ -46,9 +46,8 @@ def generalised_advantages(
     rewards, values = np.asarray(rewards, dtype=float), np.asarray(values, dtype=float)
     goes_on = gamma * ~np.asarray(ends, dtype=bool)
     deltas = rewards + goes_on * np.append(values[1:], last_value) - values
-    advantages, running = np.empty(len(rewards)), 0.0
-    decays = (goes_on * gae_lambda).tolist()[::-1]
-    for t, (delta, decay) in enumerate(zip(deltas.tolist()[::-1], decays), start=1):
+    advantages, running = [], 0.0
+    for delta, decay in zip(deltas.tolist()[::-1], (goes_on * gae_lambda).tolist()[::-1]):
         running = delta + decay * running
-        advantages[-t] = running
-    return advantages
+        advantages.append(running)
+    return np.array(advantages)[::-1]

@@ -11,14 +11,14 @@ are the same function; weight sharing, the mirror symmetry and what a logit is t
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from math import exp, log, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -40,22 +40,17 @@ class Network:
         After an emulator step the caches are cold and every call into numpy costs its code anew, so it is few
         and light calls that count: ``dot`` is half of ``@`` and a third of a reduction here.
         """
-        if len(observations) == 1:
-            z = self._sum(observations[0])
-        else:
-            z = np.array([self._sum(active) for active in observations])
+        z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
+        for total, active in zip(z, observations):
+            self._ones[: len(active)].dot(self.table.take(active, 0), out=total)
         if self.bias is not None:
             z += self.bias
         np.maximum(z, 0, out=z)
         outputs = z.dot(self.heads)
         if self.head_bias is not None:
             outputs += self.head_bias
-        return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
-
-    def _sum(self, active: Integers) -> Floats:
-        """The sum of the table's rows ``active``: (width,)."""
-        total: Floats = self._ones[: len(active)].dot(self.table.take(active, 0))
-        return total
+        listed: list[list[float]] = outputs.tolist()
+        return listed
 
     def flops(self, steps: int, active: int) -> int:
         """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
@@ -162,36 +157,42 @@ class Policy:
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    def project(self, x: csr_matrix) -> list[csr_matrix]:
-        """A batch of observations, csr (n, inputs), on the parameter rows: one csr (n, rows) per tie."""
-        return [x @ tie for tie in self.ties]
+    def project(self, x: csr_matrix) -> csr_matrix:
+        """A batch of observations, csr (n, inputs), on the parameter rows: csr (n * ties, rows).
 
-    def forward(self, theta: Floats, xs: Iterable[csr_matrix]) -> tuple[Floats, Floats]:
+        A sample's rows, one per tie, follow each other, so that one product makes the whole of its hidden layer.
+        """
+        projected = vstack([x @ tie for tie in self.ties], format="csr")
+        return projected[np.arange(projected.shape[0]).reshape(len(self.ties), -1).T.ravel()]
+
+    def pick(self, x: csr_matrix, samples: Integers) -> csr_matrix:
+        """Some samples of a projected batch, int (m,): csr (m * ties, rows)."""
+        ties = len(self.ties)
+        return x[(samples[:, None] * ties + np.arange(ties)).ravel()]
+
+    def forward(self, theta: Floats, x: csr_matrix) -> tuple[Floats, Floats]:
         """Outputs (n, A + 1) and hidden (n, width) of a projected batch, with the parameters ``theta``.
 
-        ``theta`` and ``xs`` may be on some of the rows alone (``take``).
+        ``theta`` and ``x`` may be on some of the rows alone (``take``).
         """
         first, _, bias, _ = self.views(theta)
-        hidden = np.concatenate([x @ first for x in xs], axis=1)
+        hidden = (x @ first).reshape(-1, len(self.ties) * self.hidden)
         if self.biases:
             hidden += np.tile(bias, len(self.ties))
         np.maximum(hidden, 0, out=hidden)
         heads, head_bias = self._wide_heads(theta)
         return hidden @ heads + head_bias, hidden
 
-    def backward(self, theta: Floats, xs: Sequence[csr_matrix], hidden: Floats, d_outputs: Floats, out: Floats) -> None:
+    def backward(self, theta: Floats, x: csr_matrix, hidden: Floats, d_outputs: Floats, out: Floats) -> None:
         """Write the gradient of a loss into the flat vector ``out``, from its derivative by the outputs."""
         heads, _ = self._wide_heads(theta)
         d_hidden = d_outputs @ heads.T
         d_hidden *= hidden > 0
         d_first, d_heads, d_bias, d_head_bias = self.views(out)
-        halves = [slice(c * self.hidden, (c + 1) * self.hidden) for c in range(len(self.ties))]
-        d_first[...] = xs[0].T @ d_hidden[:, halves[0]]
-        for x, half in zip(xs[1:], halves[1:]):
-            d_first += x.T @ d_hidden[:, half]
+        d_first[...] = x.T @ d_hidden.reshape(-1, self.hidden)
         wide, tail = hidden.T @ d_outputs, d_outputs.sum(axis=0)
         if self._mirrored:
-            wide = wide[halves[0]] + wide[halves[1]][:, self._mirrored]
+            wide = wide[: self.hidden] + wide[self.hidden :, self._mirrored]
             tail = tail + tail[self._mirrored]
         d_heads[...] = wide @ self._spread.T
         if self.biases:
@@ -200,18 +201,17 @@ class Policy:
 
     # -- the rows that an update touches ----------------------------------------------------------------
 
-    def used_rows(self, xs: Iterable[csr_matrix]) -> NDArray[np.uint8]:
+    def used_rows(self, x: csr_matrix) -> NDArray[np.uint8]:
         """Which parameter rows a projected batch uses: uint8 (rows,), 1 where used."""
         used = np.zeros(self.rows, dtype=np.uint8)
-        for x in xs:
-            used[x.indices] = 1
+        used[x.indices] = 1
         return used
 
-    def restrict(self, xs: Iterable[csr_matrix], rows: Integers) -> list[csr_matrix]:
-        """A projected batch on ``rows`` alone, which must hold all that it uses: csr (n, len(rows)) per tie."""
+    def restrict(self, x: csr_matrix, rows: Integers) -> csr_matrix:
+        """A projected batch on ``rows`` alone, which must hold all that it uses: csr (n * ties, len(rows))."""
         row_of = np.zeros(self.rows, dtype=np.int32)
         row_of[rows] = np.arange(len(rows), dtype=np.int32)
-        return [csr_matrix((x.data, row_of[x.indices], x.indptr), shape=(x.shape[0], len(rows))) for x in xs]
+        return csr_matrix((x.data, row_of[x.indices], x.indptr), shape=(x.shape[0], len(rows)))
 
     def take(self, vector: Floats, rows: Integers) -> Floats:
         """The part of a flat vector that belongs to parameter rows ``rows``, and the tail: a flat vector."""

@@ -45,15 +45,14 @@ class FrameEncoder:
         self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
         self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views
         self._screen = self._even = None  # the buffer seen last, and its view as pairs of columns
-        self._marked = np.zeros(PIXELS, dtype=bool)
+        self._idle = np.ones(PIXELS, dtype=bool)  # not active one step ago; only ``difference`` keeps it
         self._earlier = self._before = self._now = np.empty(0, dtype=np.int64)
         self._shapes = None  # of the screens two steps ago and one; None: not known yet
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""
         self._now = self._before = self._earlier = self._look(screen)
-        self._shapes = None
-        return self._observe()
+        return self._observe_anew()
 
     def step(self, screen):
         """The observation after one more step, int64 (n,), plane 0 first."""
@@ -97,14 +96,18 @@ class FrameEncoder:
         return np.concatenate((self._now, np.fromiter(moved, np.int64, len(moved))))
 
     def _difference(self):
-        return np.concatenate((self._without(self._now, self._before), self._without(self._before, self._now) + PIXELS))
+        now, before, idle = self._now, self._before, self._idle
+        became = now[idle[now]]
+        idle[before] = True
+        idle[now] = False
+        return np.concatenate((became, before[idle[before]] + PIXELS))
 
-    def _without(self, pixels, others):
-        """The pixels that are not among the others."""
-        self._marked[others] = True
-        kept = pixels[~self._marked[pixels]]
-        self._marked[others] = False
-        return kept
+    def _observe_anew(self):
+        """The observation, where nothing is known but the active pixels of the last screens."""
+        self._shapes = None
+        self._idle[:] = True
+        self._idle[self._before] = False
+        return self._observe()
 
     def state(self):
         """The three last active masks: uint8 (3, 800), packed bits."""
@@ -115,5 +118,4 @@ class FrameEncoder:
     def restore(self, state):
         """Continue after ``state``; returns the observation that was current then."""
         self._earlier, self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
-        self._shapes = None
-        return self._observe()
+        return self._observe_anew()

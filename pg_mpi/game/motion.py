@@ -113,7 +113,12 @@ def _drift(place, before, earlier):
 
 def _way(place, before):
     """The shortest way straight up or down that a shape has come, as a difference of places; 0 if none is in reach."""
-    return min([place - other for other in before if place - other in _DRIFT], key=abs, default=0)
+    shortest = None
+    for other in before:
+        way = place - other
+        if way in _DRIFT and (shortest is None or abs(way) < abs(shortest)):
+            shortest = way
+    return shortest or 0
 
 
 # -- tables, by place and by difference of places ---------------------------------------------------------
