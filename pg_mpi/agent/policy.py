@@ -40,17 +40,24 @@ class Network:
         After an emulator step the caches are cold and every call into numpy costs its code anew, so it is few
         and light calls that count: ``dot`` is half of ``@`` and a third of a reduction here.
         """
-        z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
-        for total, active in zip(z, observations):
-            self._ones[: len(active)].dot(self.table.take(active, 0), out=total)
+        if len(observations) == 1:
+            z = self._sum(observations[0])
+        else:
+            z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
+            for total, active in zip(z, observations):
+                self._sum(active, total)
         if self.bias is not None:
             z += self.bias
         np.maximum(z, 0, out=z)
         outputs = z.dot(self.heads)
         if self.head_bias is not None:
             outputs += self.head_bias
-        listed: list[list[float]] = outputs.tolist()
-        return listed
+        return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
+
+    def _sum(self, active: Integers, out: Floats | None = None) -> Floats:
+        """The sum of the table's rows ``active``: (width,)."""
+        total: Floats = self._ones[: len(active)].dot(self.table.take(active, 0), out=out)
+        return total
 
     def flops(self, steps: int, active: int) -> int:
         """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
