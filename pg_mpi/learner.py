@@ -128,7 +128,7 @@ class Learner:
 
     def _clipped_gradient(self, batch, chosen, session, sums):
         """Write the chosen samples' gradient into the session's buffer, add to ``sums``; returns how many they are."""
-        x = batch.x if chosen is _ALL else self.policy.pick(batch.x, chosen)
+        x = batch.x if chosen is _ALL else self.policy.pick(batch.x, chosen)  # picking copies
         actions, config = batch.actions[chosen], self.config
         outputs, hidden = self.policy.forward(session.theta, x)
         log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
