@@ -58,9 +58,9 @@ class TrainConfig:
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
     )
     symmetry: str = _setting(
-        "off",
+        "auto",
         text,
-        "actions exchanged by turning the screen upside down, as RIGHT:LEFT; auto (Pong's); or off",
+        "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
     )
     actions: str = _setting(
         "minimal",
@@ -155,6 +155,7 @@ PRESETS = {
         "actions": "pair",
         "action_logits": "own",
         "tiles": "off",
+        "symmetry": "off",
         "hidden": 200,
         "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
