@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import jobs
 import pytest
-from jobs import hear_interrupts
 
 from pg_mpi.cluster import launch
 from pg_mpi.cluster.launch import Flavour
@@ -161,7 +161,7 @@ class Job:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=hear_interrupts,
+                preexec_fn=jobs.hear_interrupts,
             )
 
     def ready(self) -> list[tuple[str, str, str]]:
@@ -273,5 +273,4 @@ def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
 def test_exit_code_is_the_jobs_own(tmp_path: Path, code: int) -> None:
     (tmp_path / "ends.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
     command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--again", "x", "ends"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    assert subprocess.run(command, cwd=tmp_path, env=environment, timeout=LIMIT).returncode == code
+    assert jobs.run(command, tmp_path, LIMIT).returncode == code
