@@ -121,7 +121,8 @@ def _run(job, core):
         )
         if done.returncode:
             raise RuntimeError(f"{job['name']}, seed {job['seed']}: exit code {done.returncode}: {done.stderr[-500:]}")
-        return job | summary(Path(folder) / "run")
+        result = summary(Path(folder) / "run")
+        return job | result | {"command": result["command"].replace(folder + "/", "")}
 
 
 def _mean(scores):

@@ -100,6 +100,7 @@ def test_a_search_runs_once_and_compares_by_steps(tmp_path):
     assert first.returncode == 0, first.stderr
     results = [json.loads(text) for text in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(r["name"], r["end"]["env_steps"]) for r in results] == [("a", 128), ("b", 128)]
+    assert all(r["command"].endswith(" --run-dir run") for r in results)  # no folder of this machine
     again = subprocess.run([sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=60)
     assert again.stdout == first.stdout and "1 of" not in again.stderr
 
