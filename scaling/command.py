@@ -1,7 +1,6 @@
 """What the commands here have in common: where a result comes from, the checks of their flags, and how they end."""
 
 import os
-import platform
 import shlex
 import signal
 import sys
@@ -11,15 +10,7 @@ from pg_mpi.config import train_parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import nearest
 from pg_mpi.record.run_folder import provenance
-
-
-def cpu_model():
-    """The processor's name, as far as the system tells."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+from scaling.machine import cpu_model
 
 
 def facts(module, argv):

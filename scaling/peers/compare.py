@@ -33,6 +33,8 @@ class Peer(NamedTuple):
 
 PEERS = {
     "pg_mpi": Peer("ours", "pg_mpi"),
+    "pg_mpi_fast": Peer("ours", "pg_mpi", ("--preset", "fast")),
+    "pg_mpi_karpathy": Peer("ours", "pg_mpi", ("--preset", "karpathy")),
     "sb3": Peer("sb3", "sb3"),
     "cleanrl_envpool": Peer("cleanrl_envpool", "cleanrl_envpool"),
     "cleanrl_envpool_pong": Peer("cleanrl_envpool", "cleanrl_envpool", ("--settings", "pong")),
@@ -100,9 +102,8 @@ def main():
     parser.add_argument("--seconds", type=float, required=True, help="wall-clock time for each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--environments", type=Path, default=os.environ.get("PEERS_DIR", ROOT / ".peers"))
-    parser.add_argument("--results", type=Path, default=table.RESULTS, help="folder of the files that peers write")
     parser.add_argument("--anyway", action="store_true", help="also on a machine that is not quiet")
-    table.add_times(parser)
+    table.add_folders(parser)
     args = parser.parse_args()
     for name in args.peers:
         if name not in PEERS:
@@ -115,7 +116,7 @@ def main():
         parser.error(f"others use {load:.2f} cores of this machine: wait, or give --anyway")
     args.results.mkdir(parents=True, exist_ok=True)
     failed = [name for name in names if train(name, args)]
-    table.write(args.results, args.readme, args.t0, args.t18)
+    table.write(args.results, args.readme)
     return bool(failed)
 
 

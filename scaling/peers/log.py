@@ -3,12 +3,12 @@
 import argparse
 import importlib.metadata
 import json
-import os
 import platform
 import time
 from collections import deque
 from pathlib import Path
 
+from scaling.machine import cores, cpu_model
 from scaling.peers import START
 
 WINDOW = 100  # games in a mean
@@ -34,11 +34,6 @@ def arguments(description):
     return parser
 
 
-def cores():
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def versions(*packages):
     """Python's version and those of installed packages."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
@@ -52,7 +47,7 @@ class Log:
         self._scores, self._games, self._seconds = deque(maxlen=WINDOW), 0, args.seconds
         self._written, self._due = -1, 0.0
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        about |= {"seconds": args.seconds, "seed": args.seed, "cores": cores()}
+        about |= {"seconds": args.seconds, "seed": args.seed, "cores": cores(), "cpu": cpu_model()}
         args.out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         self._file = open(args.out, "w", encoding="utf-8")  # noqa: SIM115 held until the process ends
 

@@ -1,4 +1,4 @@
-"""pg_mpi itself, by its default recipe, one rank per core."""
+"""pg_mpi itself, by one of its presets, one rank per core."""
 
 import json
 import signal
@@ -8,7 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from scaling.peers.log import Log, arguments, cores, versions
+from scaling.machine import cores
+from scaling.peers.log import Log, arguments, versions
 
 ROOT = Path(__file__).parents[2]
 GAME = {
@@ -17,10 +18,11 @@ GAME = {
     "sticky actions": "0.25",
     "start": "at once",
     "actions": "6",
-    "observation": "80x80 binary, two screens; moves, relations and courses of shapes",
+    "observation": "80x80 binary; moves, relations and courses of shapes",
     "reward": "as given",
     "longest game": "108,000 frames",
 }
+KARPATHY = {"actions": "2 (up, down)", "observation": "80x80 binary, difference of two"}
 
 
 def commit():
@@ -51,9 +53,9 @@ def main():
     args = parser.parse_args()
     log = Log(
         args,
-        name="pg_mpi",
+        name=f"pg_mpi, {args.preset}",
         settings=f"--preset {args.preset}, {cores()} ranks",
-        game=GAME,
+        game=GAME | (KARPATHY if args.preset == "karpathy" else {}),
         versions={"pg_mpi": commit(), **versions("numpy", "ale-py", "mpi4py")},
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
 """The README's tables, from the files in ``results/``.
 
-    python -m scaling.peers.table --t0 100 --t18 400
+    python -m scaling.peers.table
 
-``--t0`` and ``--t18`` are the wall-clock times in which pg_mpi reaches a mean score of 0 and of 18.
+The others' scores are those at the moments in which the quicker of pg_mpi's presets reached 0 and 18.
 """
 
 import argparse
@@ -34,9 +34,11 @@ def speed(lines):
     return (last["env_steps"] - first["env_steps"]) / (last["wall_s"] - first["wall_s"])
 
 
-def score(lines, wall):
-    """The last mean score known ``wall`` seconds after the start, as a cell."""
-    if not lines or lines[-1]["wall_s"] < wall:
+def score(about, lines, wall):
+    """The last mean score known ``wall`` seconds after the start, as a cell; ``wall`` None: there was no such time."""
+    if wall is None:
+        return ""
+    if about["seconds"] < wall:
         return "not run so long"
     known = [line for line in lines if line["wall_s"] <= wall and line["return_mean"] is not None]
     return _score(known[-1]) if known else "no game yet"
@@ -48,9 +50,18 @@ def _score(line):
 
 
 def reached(lines, target):
-    """When 100 games first averaged ``target``, as a cell."""
+    """When 100 games first averaged ``target``: seconds, or None."""
     times = (line["wall_s"] for line in lines if line["games"] >= 100 and line["return_mean"] >= target)
-    time = next(times, None)
+    return next(times, None)
+
+
+def ours(runs, target):
+    """When the quicker of pg_mpi's runs reached ``target``: seconds, or None."""
+    times = [reached(lines, target) for about, lines in runs if about["name"].startswith("pg_mpi")]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _seconds(time):
     return "not reached" if time is None else f"{time:,.0f} s"
 
 
@@ -62,20 +73,21 @@ def _table(header, rows):
     return "\n".join([_row(header), _row(["---"] * len(header)), *map(_row, rows)])
 
 
-def scores(runs, t0, t18):
+def scores(runs):
     """The table of speeds and scores."""
-    rows = []
+    rows, targets = [], {target: ours(runs, target) for target in (0, 18)}
     for about, lines in runs:
         if "error" in about:
-            rows.append([about["name"], about["error"], *[""] * 5])
+            rows.append([about["name"], about["error"], *[""] * 6])
             continue
         scored = [line for line in lines if line["return_mean"] is not None]
         end = f"{_score(scored[-1])} at {scored[-1]['wall_s']:,.0f} s" if scored else "no game ended"
         first = f"{lines[0]['wall_s']:,.0f} s"
-        cells = [f"{speed(lines) or 0:,.0f}", first, score(lines, t0), score(lines, t18), reached(lines, 0), end]
-        rows.append([about["name"], *cells])
-    header = ["", "steps/s", "first report", f"score at {t0:g} s", f"score at {t18:g} s", "0 reached after", "end"]
-    return _table(header, rows)
+        then = [score(about, lines, time) for time in targets.values()]
+        when = [_seconds(reached(lines, target)) for target in targets]
+        rows.append([about["name"], f"{speed(lines) or 0:,.0f}", first, *then, *when, end])
+    moments = [f"score when pg_mpi is at {target} ({_seconds(time)})" for target, time in targets.items()]
+    return _table(["", "steps/s", "first report", *moments, "0 reached after", "18 reached after", "end"], rows)
 
 
 def games(runs):
@@ -91,35 +103,33 @@ def settings(runs):
     for about, _ in runs:
         if "versions" in about:
             packages = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-            budget = f"{about['seconds']:g} s, seed {about['seed']}, {about['cores']} cores"
+            budget = f"{about['seconds']:g} s, seed {about['seed']}, {about['cores']} cores of {about['cpu']}"
             busy = f", others used {about['busy_before']:.2f} cores before" if "busy_before" in about else ""
             lines.append(f"- **{about['name']}**: {about['settings']}; {budget}{busy}; {packages}")
     return "\n".join(lines)
 
 
-def write(results, readme, t0, t18):
+def write(results, readme):
     """Put the tables between the marks in ``readme``."""
     runs = read(results)
-    parts = [scores(runs, t0, t18), games(runs), settings(runs)] if runs else ["Not measured yet."]
+    parts = [scores(runs), games(runs), settings(runs)] if runs else ["Not measured yet."]
     text = readme.read_text(encoding="utf-8")
     before, rest = text.split(MARKS[0])
     after = rest.split(MARKS[1])[1]
     readme.write_text("\n\n".join([before + MARKS[0], *parts, MARKS[1] + after]), encoding="utf-8")
 
 
-def add_times(parser):
+def add_folders(parser):
     """The options that the comparison shares with this module."""
-    parser.add_argument("--t0", type=float, default=100, help="seconds in which pg_mpi reaches a mean score of 0")
-    parser.add_argument("--t18", type=float, default=400, help="seconds in which pg_mpi reaches a mean score of 18")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the files that peers write")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="where the tables go")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    add_times(parser)
+    add_folders(parser)
     args = parser.parse_args()
-    write(args.results, args.readme, args.t0, args.t18)
+    write(args.results, args.readme)
 
 
 if __name__ == "__main__":
