@@ -12,7 +12,7 @@ import numpy as np
 
 from pg_mpi import build, snapshot
 from pg_mpi.agent.policy import sample
-from pg_mpi.cluster import comm
+from pg_mpi.cluster import comm, launched
 from pg_mpi.cluster.pinning import pin_threads
 from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
@@ -112,7 +112,7 @@ def interval(scores):
 
 
 def _prepare(argv, ranks):
-    comm.check_launch(ranks)
+    launched.check_launch(ranks)
     args = parser().parse(argv)
     for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
         if getattr(args, name) is not None:
@@ -170,7 +170,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
 
 if __name__ == "__main__":
     if {"-h", "--help"} & set(sys.argv[1:]):
-        if comm.is_first_process():
+        if launched.is_first_process():
             parser().parse(sys.argv[1:])
     else:
         comm.run(main, sys.argv[1:], optional_mpi=True)

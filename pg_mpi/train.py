@@ -10,7 +10,7 @@ import sys
 import time
 
 from pg_mpi import STARTED
-from pg_mpi.cluster import comm
+from pg_mpi.cluster import comm, launched
 from pg_mpi.cluster.signals import StopFlag
 from pg_mpi.config import parse_train
 
@@ -59,14 +59,14 @@ def verdict(world, config, tally, stop):
 
 def _settings(argv, ranks):
     config, given = parse_train(argv)
-    comm.check_launch(ranks, config.expect_ranks)
+    launched.check_launch(ranks, config.expect_ranks)
     return config, given
 
 
 if __name__ == "__main__":
-    flag = StopFlag(comm.is_launched())  # first of all: a signal during the start must not kill the job
+    flag = StopFlag(launched.is_launched())  # first of all: a signal during the start must not kill the job
     if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI, and one answer is enough
-        if comm.is_first_process():
+        if launched.is_first_process():
             parse_train(sys.argv[1:])
     else:
         comm.run(functools.partial(main, stop=flag), sys.argv[1:])

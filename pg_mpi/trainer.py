@@ -8,7 +8,7 @@ import numpy as np
 
 from pg_mpi import STARTED, __version__, build, snapshot
 from pg_mpi.cluster import pinning
-from pg_mpi.cluster.comm import reaches_terminal
+from pg_mpi.cluster.launched import reaches_terminal
 from pg_mpi.learner import Learner
 from pg_mpi.meter import Meter
 from pg_mpi.record.metrics import MetricsLog, Progress, TensorBoard

@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 
-from pg_mpi.cluster import comm, launch
+from pg_mpi.cluster import launch, launched
 from pg_mpi.config import train_parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import nearest
@@ -26,7 +26,7 @@ def facts(module, argv):
 
 def refuse_mpirun():
     """Raise ``UsageError`` as one of many processes."""
-    if (comm.first_number(comm.PROMISES) or 1) > 1:
+    if (launched.promised() or 1) > 1:
         raise UsageError("this command starts its own ranks: leave mpirun away and give --ranks")
 
 

@@ -14,7 +14,7 @@ import time
 from time import perf_counter
 
 from pg_mpi import STARTED
-from pg_mpi.cluster import comm
+from pg_mpi.cluster import comm, launched
 from pg_mpi.record.run_folder import write_json
 from scaling import parts, stubs
 from scaling.ceiling import prepare
@@ -39,7 +39,7 @@ def main(world, argv):
 
 def _settings(words, ranks):
     args, config, given = prepare(words)
-    comm.check_launch(ranks)
+    launched.check_launch(ranks)
     return args, config, given
 
 

@@ -10,11 +10,8 @@ import sys
 import time
 import traceback
 
+from pg_mpi.cluster import launched
 from pg_mpi.errors import UsageError
-
-#: Where launchers say how many ranks they started, the most specific first, and which rank this is.
-PROMISES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
 class World:
@@ -106,61 +103,12 @@ class World:
         os._exit(code)
 
 
-def first_number(names, environ=os.environ):
-    """The first of some environment variables that holds a number, or None."""
-    for name in names:
-        if environ.get(name, "").isdigit():
-            return int(environ[name])
-    return None
-
-
-def is_first_process(environ=os.environ):
-    """True on the process that may print before MPI has started."""
-    return not first_number(RANK_NUMBERS, environ)
-
-
-def is_launched(environ=os.environ):
-    """True if a launcher of several processes started this one."""
-    return first_number(PROMISES, environ) is not None
-
-
-def reaches_terminal(stream, environ=os.environ):
-    """True if what this process prints is seen on a terminal.
-
-    Open MPI gives each rank a pseudo-terminal even when mpirun's own output goes to a file, so under a
-    launcher it is the parent's output that counts.
-    """
-    if not stream.isatty():
-        return False
-    if not is_launched(environ):
-        return True
-    try:
-        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
-    except OSError:
-        return False
-
-
-def check_launch(size, expected=None, environ=os.environ):
-    """Refuse a world smaller than its launcher promised: N silent jobs of one rank each.
-
-    Raises ``UsageError``. ``expected`` (``--expect-ranks``) overrides the launcher's word.
-    """
-    if expected is not None and expected != size:
-        raise UsageError(f"--expect-ranks {expected}, but MPI gives {size}: check the launcher")
-    promised = first_number(PROMISES, environ)
-    if expected is None and promised and size < promised:
-        raise UsageError(
-            f"the launcher started {promised} processes, but MPI sees {size}: this MPI and this launcher do not "
-            "fit (try mpirun of the MPI that mpi4py uses, or srun --mpi=pmix), or give --expect-ranks"
-        )
-
-
 def connect(optional=False):
     """Start MPI and return its ``World``; with ``optional``, a world of one where MPI cannot be loaded."""
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        promised = first_number(PROMISES)
+        promised = launched.promised()
         if optional and (promised is None or promised <= 1):
             return World()
         line = str(error).strip().splitlines()[0]
@@ -181,7 +129,7 @@ def run(main, argv, optional_mpi=False):
     except UsageError as error:
         together = world is None or world.size == 1 or getattr(error, "agreed", False)
         # alone where a launcher promised more, every process is a rank 0: the launcher knows the first
-        speaks = is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
+        speaks = launched.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
         if speaks:
             print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
         if not together:

@@ -13,6 +13,19 @@ def blas_threads():
     return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=1)
 
 
+def pools():
+    """The BLAS and OpenMP pools that are loaded in this process: list of dicts (api, version, threads, file)."""
+    return [
+        {
+            "api": pool["internal_api"],
+            "version": pool["version"],
+            "threads": pool["num_threads"],
+            "file": pool["filepath"],
+        }
+        for pool in threadpoolctl.threadpool_info()
+    ]
+
+
 def pin_threads():
     """Hold pools that ignored the environment to the threads it asks for; returns ``blas_threads()``.
 

@@ -1,5 +1,7 @@
 """One Atari emulator: act, screen, reset, and a state that continues bit for bit."""
 
+from pathlib import Path
+
 import ale_py
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
@@ -18,6 +20,11 @@ def rom_name(env_id):
     if env_id not in known:
         raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
     return known[env_id]
+
+
+def rom_path(rom):
+    """The file of a ROM: a ``Path``."""
+    return Path(roms.get_rom_path(rom))
 
 
 class AtariGame:
@@ -42,7 +49,7 @@ class AtariGame:
         ale.setInt("frame_skip", 1)
         ale.setFloat("repeat_action_probability", 0.0)
         ale.setInt("max_num_frames_per_episode", max_frames)
-        ale.loadROM(roms.get_rom_path(rom_name(env_id)))
+        ale.loadROM(rom_path(rom_name(env_id)))
         self._ale, self._advance = ale, ale.act
         self._frame_skip, self._sticky, self._uniform = frame_skip, sticky, rng.random
         self.actions = [int(action.value) for action in ale.getMinimalActionSet()]

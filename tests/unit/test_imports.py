@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "pg_mpi"
 
 #: From the entry points down to the leaves: a module may import only what stands on a lower level.
 LEVELS = [
-    ["train", "evaluate"],
+    ["train", "evaluate", "doctor"],
     ["trainer"],
     ["start"],
     ["snapshot"],

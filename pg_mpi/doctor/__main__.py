@@ -1,0 +1,74 @@
+"""The doctor's command: every rank looks around, all try themselves together, rank 0 says what is wrong."""
+
+import functools
+import json
+import sys
+
+from pg_mpi.cluster import comm, launched, pinning
+from pg_mpi.config import Parser, TrainConfig
+from pg_mpi.parse import checked, integer, real
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m pg_mpi.doctor",
+        description="Say what this launch runs on - hosts, cores, BLAS threads, MPI, emulator, network - and whether "
+        "it is sane; for each fault, the line that cures it. Start it as you would start the trainer: "
+        "mpirun -n 4 python -m pg_mpi.doctor, or srun in a job (DOCTOR=1 in the scripts of jobs/).",
+        epilog="Everything is read from what is loaded and pinned, or tried. About four seconds. Exit code 0; with "
+        "--strict 1 if there is a fault.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--strict", action="store_true", help="exit 1 if there is a fault")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--seconds", metavar="S", default="1", help="length of each trial (default: 1)")
+    p.add_argument("--env-id", metavar="ID", default=TrainConfig.env_id, help="the game (default: %(default)s)")
+    p.add_argument("--expect-ranks", metavar="N", help="how many ranks there should be (default: as the launcher says)")
+    return p
+
+
+def main(world, argv, import_s):
+    """Examine as the command line says; the process's exit code. Collective: every rank must call this."""
+    args = world.on_root(_arguments, argv)
+    from pg_mpi.doctor import facts, trials
+
+    pinning.pin_threads()  # as the trainer does
+    mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(trials.clocks(world), 3)}
+    mine["emulator"] = trials.play(world, args.env_id, args.seconds)
+    exchange = trials.exchange(world, args.seconds)
+    ranks = world.gather(mine)
+    return world.on_root(_tell, args, ranks, exchange)
+
+
+def _arguments(argv):
+    args = parser().parse(argv)
+    args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
+    if args.expect_ranks is not None:
+        args.expect_ranks = checked(integer(), args.expect_ranks, "--expect-ranks")
+    return args
+
+
+def _tell(args, ranks, exchange):
+    """Print the report and return the exit code. Rank 0 only."""
+    from pg_mpi.doctor import report, verdict
+
+    promised = args.expect_ranks or launched.promised()
+    found = verdict.findings(ranks, promised, exchange)
+    result = {"ranks": ranks, "allreduce_s": exchange, "findings": [finding._asdict() for finding in found]}
+    code = int(args.strict and any(finding.fault for finding in found))
+    if len(ranks) > 1 or launched.is_first_process():  # ranks that are each a world of their own speak once
+        print("\n".join(report.text(result)), flush=True)
+        if args.json:
+            print(json.dumps(result), flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        if launched.is_first_process():
+            parser().parse(sys.argv[1:])
+    else:
+        from pg_mpi.doctor import facts, trials  # noqa: F401 imported as the trainer would, before MPI starts
+
+        comm.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])

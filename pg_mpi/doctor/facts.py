@@ -1,0 +1,133 @@
+"""What one rank finds around itself: read from what is loaded and pinned, not from what was asked for."""
+
+import hashlib
+import os
+import platform
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+from pg_mpi import __version__
+from pg_mpi.cluster import pinning
+from pg_mpi.cluster.launch import parse_flavour
+
+PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
+
+
+def describe(world):
+    """Everything about this rank: a dict for JSON. Not collective."""
+    threads = pinning.cores() or []
+    return {
+        "rank": world.rank,
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "threads": threads,
+        "cores": [core_of(thread) for thread in threads],
+        "host_threads": os.cpu_count(),
+        "sits_on": sits_on(),
+        "blas": pinning.pools(),
+        "mpi": mpi(world),
+        "memory_mb": memory_mb(),
+        "versions": versions(),
+        "load": round(os.getloadavg()[0], 2),
+        "import_s": round(age(), 2),
+    }
+
+
+def age():
+    """Seconds since this process was started, by the kernel's clock (Linux); 0 where it does not tell."""
+    try:
+        started = float(_stat()[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    except (OSError, AttributeError):
+        return 0.0
+
+
+def sits_on():
+    """The hardware thread that this process runs on at this moment; None where the system does not tell."""
+    try:
+        return int(_stat()[36])
+    except OSError:
+        return None
+
+
+def _stat():
+    """The fields of /proc/self/stat from the third on: the second, a name, may hold spaces."""
+    return Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+
+
+def core_of(thread):
+    """The core that a hardware thread belongs to, named by its first thread."""
+    siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
+    try:
+        text = siblings.read_text(encoding="utf-8")
+    except OSError:
+        return thread
+    return int(text.replace("-", ",").split(",")[0])
+
+
+def mpi(world):
+    """The MPI library that is loaded, and the program that started this process."""
+    kind = parse_flavour(world.mpi_version())
+    return {
+        "version": world.mpi_version(),
+        "flavour": kind.name if kind else None,
+        "libraries": loaded("libmpi"),
+        "binding": _binding(),
+        "launcher": _launcher(),
+    }
+
+
+def loaded(prefix):
+    """The files loaded into this process whose names begin so, sorted (Linux)."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
+    return sorted(path for path in paths if os.path.basename(path).startswith((f"{prefix}.", f"{prefix}-")))
+
+
+def _binding():
+    """mpi4py's extension module as loaded: its name says for which ABI it was built."""
+    module = sys.modules.get("mpi4py.MPI")
+    return os.path.basename(module.__file__) if module else None
+
+
+def _launcher():
+    """The program whose child this process is: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
+    try:
+        return Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def memory_mb():
+    """Memory that processes on this host may still take, in MB; None where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        free = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    try:
+        limit, used = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+        return min(free, (limit - used) // 2**20)
+    except (OSError, ValueError):  # no limit
+        return free
+
+
+def versions():
+    """What this rank runs: Python, this package and where it lies, and the packages it needs."""
+    found = {"python": platform.python_version(), "pg_mpi": __version__}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def digest(path):
+    """The first 12 digits of a file's sha256."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

@@ -1,0 +1,74 @@
+"""Short trials by all ranks at once: how fast this world exchanges, plays, and what its clocks say."""
+
+import statistics
+import time
+
+import numpy as np
+
+from pg_mpi.doctor.facts import digest
+from pg_mpi.game.atari import NOOP, AtariGame, rom_name, rom_path
+
+SIZES = (8, 65_536, 4_194_304)  # bytes; the last is about a large update's exchange
+MOST_ROUNDS = 200
+
+
+def exchange(world, seconds):
+    """Median seconds of an Allreduce of each of ``SIZES``, the slowest rank's: {bytes: seconds}.
+
+    Collective: every rank must call this. Empty in a world of one.
+    """
+    if world.size == 1:
+        return {}
+    return {size: _exchange(world, size, seconds / len(SIZES)) for size in SIZES}
+
+
+def _exchange(world, size, budget):
+    array = np.zeros(size // 4, dtype=np.float32)
+    _time(world, array, 1)  # the first one connects
+    trial = float(world.max_(np.array([max(_time(world, array, 3))]))[0])
+    rounds = int(min(max(budget / max(trial, 1e-6), 3), MOST_ROUNDS))  # equal on all ranks
+    median = statistics.median(_time(world, array, rounds))
+    return float(world.max_(np.array([median]))[0])
+
+
+def _time(world, array, rounds):
+    times = []
+    for _ in range(rounds):
+        world.barrier()
+        begun = time.perf_counter()
+        world.sum_(array)
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+def clocks(world):
+    """Seconds by which this rank's clock is ahead of rank 0's, to about a millisecond. Collective."""
+    world.barrier()
+    now = np.array([time.time()])
+    return float(now[0] - world.broadcast_(now.copy())[0])
+
+
+def play(world, env_id, seconds):
+    """Play the bare emulator on every rank at once: what each reached, a dict. Collective.
+
+    ``cpu_share`` is how much of a core this rank really got while it wanted a whole one.
+    """
+    facts = {}
+    try:
+        rom = rom_path(rom_name(env_id))
+        game = AtariGame(env_id, np.random.default_rng(world.rank))
+        facts = {"rom": rom.name, "rom_sha256": digest(rom)}
+    except Exception as error:  # whatever stops this rank's emulator belongs into the report
+        facts, game = {"error": f"{type(error).__name__}: {error}"}, None
+    world.barrier()
+    if game:
+        steps, cpu, begun = 0, time.process_time(), time.perf_counter()
+        while time.perf_counter() - begun < seconds:
+            game.act(NOOP)
+            steps += 1
+            if game.over():
+                game.reset()
+        wall = time.perf_counter() - begun
+        facts |= {"sps": round(steps / wall), "cpu_share": round((time.process_time() - cpu) / wall, 3)}
+    world.barrier()
+    return facts

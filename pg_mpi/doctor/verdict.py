@@ -1,0 +1,226 @@
+"""Facts → findings: what is wrong with a launch, and the line that cures it. Pure functions of what was measured."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+RANK_MB = 300  # what a rank of `default` takes at most, with room
+SLOW_IMPORT = 20.0  # seconds
+SLOW_LATENCY = 1e-3  # seconds for 8 bytes: 13 microseconds is usual within a host, 20 to 50 between hosts
+SLOW_BANDWIDTH = 40e6  # bytes/s of an Allreduce: 1 Gbit/s reaches about 58e6 between two hosts
+LEAST_SHARE = 0.75  # of a core, while a rank wants all of it
+CLOCKS_APART = 2.0  # seconds
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be.
+
+    Attributes:
+        name: one word for scripts.
+        fault: True if the job should not run so; False for something to know.
+        text: what was seen.
+        cure: the line that mends it.
+    """
+
+    name: str
+    fault: bool
+    text: str
+    cure: str
+
+
+def findings(ranks, promised, exchange):
+    """All findings, the gravest first.
+
+    Args:
+        ranks: every rank's facts, in rank order (``facts.describe`` with ``emulator`` and ``clock_s``).
+        promised: how many processes the launcher says it started, or None.
+        exchange: {bytes: seconds} of an Allreduce.
+    """
+    if promised and len(ranks) < promised:
+        return [_alone(ranks[0], len(ranks), promised)]  # whatever else is seen is one process's view
+    hosts = defaultdict(list)
+    for rank in ranks:
+        hosts[rank["host"]].append(rank)
+    found = []
+    for host, members in hosts.items():
+        seats = _seats(host, members)
+        found += seats + _pools(host, members) + _memory(host, members)
+        if not seats:
+            found += _busy(host, members)
+    crowded = any(finding.fault for finding in found)
+    found += _versions(ranks) + _libraries(ranks) + _emulators(ranks)
+    found += [] if crowded else _network(exchange, len(hosts))
+    found += _imports(ranks) + _clocks(ranks)
+    return sorted(found, key=lambda finding: not finding.fault)
+
+
+def _alone(rank, size, promised):
+    """The launcher started several processes, and each is a job of its own."""
+    loaded, launcher = rank["mpi"], rank["mpi"]["launcher"] or "the launcher"
+    if launcher.startswith("slurmstepd"):
+        cure = "srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), see srun --mpi=list; or mpirun instead of srun"
+    else:
+        cure = f"start it with the mpirun of {loaded['version']}, or name the launcher's own library: MPI4PY_LIBMPI"
+    text = (
+        f"{promised} processes were started, and MPI sees {size}: as many silent jobs of {size} rank each. "
+        f"{launcher} started this one, and it has loaded {loaded['version']}"
+    )
+    return Finding("alone", True, text, cure)
+
+
+def _seats(host, members):
+    """Ranks without a core of their own: too many for the host, bound to the same core, or on sibling threads."""
+    if not all(rank["threads"] for rank in members):
+        return []
+    cores = {core for rank in members for core in rank["cores"]}
+    threads = {thread for rank in members for thread in rank["threads"]}
+    if len(members) > max(len(threads), members[0]["host_threads"]):
+        text = f"{host}: {len(members)} ranks on {members[0]['host_threads']} hardware threads ({len(cores)} cores)"
+        return [Finding("oversubscribed", True, text, f"start at most {len(cores)} ranks on {host}")]
+    if without := _unseated(members, "threads"):
+        held = ", ".join(f"rank {rank['rank']} may use only {_list(rank['threads'])}" for rank in without[:4])
+        seats = len(members) - len(without)
+        text = f"{host}: {len(members)} ranks share {seats} hardware thread{'s' if seats > 1 else ''}: {held}"
+        cure = "mpirun --bind-to core, or --bind-to none; srun --cpus-per-task=1 --cpu-bind=cores"
+        return [Finding("shared", True, text, cure)]
+    if without := _unseated(members, "cores"):
+        text = f"{host}: {len(without)} of {len(members)} ranks sit on the second thread of another rank's core"
+        cure = (
+            f"one rank a core: at most {len(cores)} on {host}, with srun --hint=nomultithread or mpirun --map-by core"
+        )
+        return [Finding("siblings", True, text, cure)]
+    return []
+
+
+def _unseated(members, key):
+    """The ranks left over when as many as possible get a core (or thread) of their own."""
+    places = sorted({place for rank in members for place in rank[key]})
+    number = {place: index for index, place in enumerate(places)}
+    pairs = {(row, number[place]) for row, rank in enumerate(members) for place in rank[key]}
+    rows, columns = zip(*sorted(pairs))
+    graph = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(members), len(places)))
+    seats = maximum_bipartite_matching(graph, perm_type="column")
+    return [rank for rank, seat in zip(members, seats) if seat < 0]
+
+
+def _pools(host, members):
+    """BLAS or OpenMP pools with more threads than there are cores for them."""
+    sizes = {rank["rank"]: max((pool["threads"] for pool in rank["blas"]), default=1) for rank in members}
+    cores = len({core for rank in members for core in rank["cores"]}) or None
+    total, widest = sum(sizes.values()), max(members, key=lambda rank: sizes[rank["rank"]])
+    most = sizes[widest["rank"]]
+    own = len(set(widest["cores"])) or most
+    if most == 1 or (most <= own and (cores is None or total <= cores)):
+        return []
+    pool = max(widest["blas"], key=lambda pool: pool["threads"])
+    text = (
+        f"{host}: {pool['api']} runs {most} threads in rank {widest['rank']}, {total} in all {len(members)} ranks, on "
+        f"{cores} cores ({pool['file']})"
+    )
+    return [Finding("threads", True, text, "export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1")]
+
+
+def _memory(host, members):
+    free = min((rank["memory_mb"] for rank in members if rank["memory_mb"] is not None), default=None)
+    if free is None or free >= RANK_MB * len(members):
+        return []
+    text = f"{host}: {free:,} MB free for {len(members)} ranks, which may take {RANK_MB} MB each"
+    return [Finding("memory", True, text, f"start at most {free // RANK_MB} ranks on {host}, or ask for more memory")]
+
+
+def _busy(host, members):
+    """Ranks with a core of their own that did not get it: something else runs there."""
+    shares = {rank["rank"]: rank["emulator"].get("cpu_share", 1.0) for rank in members}
+    slow = [rank for rank, share in shares.items() if share < LEAST_SHARE]
+    if not slow:
+        return []
+    worst = min(slow, key=shares.get)
+    text = (
+        f"{host}: rank {worst} got {100 * shares[worst]:.0f} % of a core while it wanted all of it, "
+        f"{len(slow)} of {len(members)} ranks less than {100 * LEAST_SHARE:.0f} %: something else runs there"
+    )
+    return [Finding("busy", True, text, f"see what runs on {host} (top), or ask for the node alone (--exclusive)")]
+
+
+def _versions(ranks):
+    """Ranks that run other versions than most."""
+    found = []
+    for name in ranks[0]["versions"]:
+        held = defaultdict(list)
+        for rank in ranks:
+            held[rank["versions"].get(name)].append(rank)
+        if len(held) > 1:
+            text = "; ".join(f"{name} {version} on {_who(group)}" for version, group in held.items())
+            found.append(Finding("versions", True, text, "one environment on every host: jobs/stage.sh copies it"))
+    return found
+
+
+def _libraries(ranks):
+    """Ranks with other MPI libraries than most, or with two at once."""
+    found, held = [], defaultdict(list)
+    for rank in ranks:
+        held[rank["mpi"]["version"]].append(rank)
+        if len(rank["mpi"]["libraries"]) > 1:
+            text = f"rank {rank['rank']} has loaded two MPI libraries: {', '.join(rank['mpi']['libraries'])}"
+            found.append(Finding("libraries", True, text, "one MPI in the environment: unload the other module"))
+    if len(held) > 1:
+        text = "; ".join(f"{version} on {_who(group)}" for version, group in held.items())
+        found.append(Finding("libraries", True, text, "load the same MPI module on every host"))
+    return found
+
+
+def _emulators(ranks):
+    broken = [rank for rank in ranks if "error" in rank["emulator"]]
+    if broken:
+        text = f"no emulator on {_who(broken)}: {broken[0]['emulator']['error']}"
+        return [Finding("emulator", True, text, "pip install --force-reinstall ale-py: the ROMs come with it")]
+    if len({rank["emulator"]["rom_sha256"] for rank in ranks}) > 1:
+        return [
+            Finding("emulator", True, "the ranks' ROMs differ", "one ale-py on every host: jobs/stage.sh copies it")
+        ]
+    return []
+
+
+def _network(exchange, hosts):
+    """A slow Allreduce."""
+    if not exchange:
+        return []
+    small, large = min(exchange), max(exchange)
+    speed = large / exchange[large]
+    if exchange[small] > SLOW_LATENCY:
+        text = f"an Allreduce of {small} bytes takes {1e3 * exchange[small]:.1f} ms"
+    elif speed < SLOW_BANDWIDTH:
+        text = f"an Allreduce of {large / 1e6:.1f} MB takes {1e3 * exchange[large]:.0f} ms, {speed / 1e6:.0f} MB/s"
+    else:
+        return []
+    over = "between hosts: name the fast network, as --mca btl_tcp_if_include ib0, or load the centre's MPI"
+    within = "within one host: mpirun --bind-to none; is /dev/shm large enough?"
+    return [Finding("network", True, text, over if hosts > 1 else within)]
+
+
+def _imports(ranks):
+    slowest = max(ranks, key=lambda rank: rank["import_s"])
+    if slowest["import_s"] < SLOW_IMPORT:
+        return []
+    text = f"rank {slowest['rank']} ({slowest['host']}) took {slowest['import_s']:.0f} s to start and import"
+    return [Finding("import", True, text, "put the environment on node-local disk: jobs/stage.sh")]
+
+
+def _clocks(ranks):
+    apart = max(rank["clock_s"] for rank in ranks) - min(rank["clock_s"] for rank in ranks)
+    if apart < CLOCKS_APART:
+        return []
+    return [Finding("clock", False, f"the hosts' clocks are {apart:.0f} s apart", "start ntpd or chronyd on the hosts")]
+
+
+def _who(ranks):
+    numbers = ", ".join(str(rank["rank"]) for rank in ranks[:4]) + (", ..." if len(ranks) > 4 else "")
+    hosts = sorted({rank["host"] for rank in ranks})
+    return f"rank{'s' if len(ranks) > 1 else ''} {numbers} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
+
+
+def _list(numbers):
+    return ",".join(map(str, numbers[:8])) + (",..." if len(numbers) > 8 else "")

@@ -1,0 +1,155 @@
+"""What the doctor says of launches that this machine cannot be: hand-made facts, one wrong thing at a time."""
+
+import pytest
+
+from pg_mpi.doctor import report, verdict
+
+QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
+
+
+def rank(number, threads, host="n1", **changes):
+    """A sane rank's facts: one BLAS thread, and threads that are cores of their own."""
+    return {
+        "rank": number,
+        "host": host,
+        "threads": list(threads),
+        "cores": list(threads),
+        "host_threads": 4,
+        "sits_on": threads[0],
+        "blas": [{"api": "openblas", "version": "0.3.31", "threads": 1, "file": "/env/libopenblas.so"}],
+        "mpi": {
+            "version": "Open MPI v5.0.11",
+            "flavour": "Open MPI",
+            "libraries": ["/env/libmpi.so.40"],
+            "binding": "MPI.openmpi.so",
+            "launcher": "prted",
+        },
+        "memory_mb": 16_000,
+        "versions": {"python": "3.11.7", "numpy": "2.4.6"},
+        "import_s": 1.5,
+        "clock_s": 0.0,
+        "emulator": {"rom": "pong.bin", "rom_sha256": "abc", "sps": 4700, "cpu_share": 0.99},
+        **changes,
+    }
+
+
+def names(ranks, promised=None, exchange=QUICK):
+    """(names of the faults, names of the notes) found."""
+    found = verdict.findings(ranks, promised or len(ranks), exchange)
+    return [f.name for f in found if f.fault], [f.name for f in found if not f.fault]
+
+
+def bound(*cores, **changes):
+    """One rank a given core."""
+    return [rank(number, [core], **changes) for number, core in enumerate(cores)]
+
+
+SANE = {
+    "bound": bound(0, 1, 2, 3),
+    "not bound": [rank(number, range(4)) for number in range(4)],
+    "fewer than cores": [rank(number, range(4)) for number in range(2)],
+    "one bound, others not": [rank(0, [0]), *(rank(number, range(4)) for number in (1, 2, 3))],
+    "two hosts": [rank(0, [0]), rank(1, [0], host="n2")],
+    "one rank, BLAS on all its cores": [
+        rank(0, range(4), blas=[{"api": "mkl", "version": "1", "threads": 4, "file": ""}])
+    ],
+}
+
+
+@pytest.mark.parametrize("case", SANE)
+def test_silent_on_a_sane_launch(case):
+    assert names(SANE[case]) == ([], [])
+
+
+def pool(threads):
+    return [{"api": "openblas", "version": "0.3.31", "threads": threads, "file": "/env/libopenblas.so"}]
+
+
+def without(facts, **changes):
+    return {**facts, **changes}
+
+
+ONE = bound(0, 1)
+WRONG = {
+    "18 threads in each of 18 ranks": (
+        [rank(n, range(18), host_threads=18, blas=pool(18)) for n in range(18)],
+        "threads",
+    ),
+    "two threads on one core": ([rank(0, [0], blas=pool(2))], "threads"),
+    "more ranks than hardware threads": ([rank(n, range(4)) for n in range(5)], "oversubscribed"),
+    "both on one core": (bound(1, 1), "shared"),
+    "three on two, one of them free": ([rank(0, [0]), rank(1, [0]), rank(2, range(4))], "shared"),
+    "sibling threads": ([without(rank(n, [n]), cores=[0]) for n in (0, 1)], "siblings"),
+    "little memory": (bound(0, 1, memory_mb=500), "memory"),
+    "other numpy on one host": (
+        [ONE[0], rank(1, [1], host="n2", versions={"python": "3.11.7", "numpy": "1.26.0"})],
+        "versions",
+    ),
+    "other MPI on one host": ([ONE[0], rank(1, [1], mpi={**ONE[0]["mpi"], "version": "MPICH 4.2"})], "libraries"),
+    "two MPIs in one rank": (
+        [rank(0, [0], mpi={**ONE[0]["mpi"], "libraries": ["/a/libmpi.so", "/b/libmpi.so"]})],
+        "libraries",
+    ),
+    "no ROM": (bound(0, 1, emulator={"error": "OSError: no file"}), "emulator"),
+    "other ROM": ([ONE[0], rank(1, [1], emulator={**ONE[0]["emulator"], "rom_sha256": "def"})], "emulator"),
+    "slow import": ([ONE[0], rank(1, [1], import_s=51.0)], "import"),
+    "a core that somebody else uses": (
+        [ONE[0], rank(1, [1], emulator={**ONE[0]["emulator"], "cpu_share": 0.5})],
+        "busy",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_wrong_thing_is_one_fault(case):
+    ranks, name = WRONG[case]
+    assert names(ranks) == ([name], [])
+
+
+def test_faults_say_what_and_who():
+    (found,) = verdict.findings(*([WRONG["18 threads in each of 18 ranks"][0]]), 18, QUICK)
+    assert "openblas runs 18 threads in rank 0, 324 in all 18 ranks, on 18 cores" in found.text
+    assert "OMP_NUM_THREADS=1" in found.cure
+    (found,) = verdict.findings(WRONG["other numpy on one host"][0], 2, QUICK)
+    assert found.text == "numpy 2.4.6 on rank 0 (n1); numpy 1.26.0 on rank 1 (n2)"
+
+
+def test_clocks_apart_are_a_note():
+    assert names([ONE[0], rank(1, [1], clock_s=5.0)]) == ([], ["clock"])
+
+
+@pytest.mark.parametrize("slow", [{8: 4.9e-3, 4_194_304: 9e-3}, {8: 50e-6, 4_194_304: 0.7}])
+def test_slow_network(slow):
+    assert names(ONE, exchange=slow) == (["network"], [])
+    assert names(ONE, exchange={}) == ([], [])
+
+
+def test_a_slow_exchange_of_ranks_that_share_a_core_is_no_fault_of_the_network():
+    assert names(bound(1, 1), exchange={8: 4.9e-3, 4_194_304: 9e-3}) == (["shared"], [])
+
+
+def test_worlds_of_their_own():
+    lone = rank(0, range(4))
+    (found,) = verdict.findings([lone], 18, {})
+    assert found.name == "alone" and found.fault
+    assert "18 processes were started, and MPI sees 1" in found.text and "mpirun of Open MPI v5.0.11" in found.cure
+    lone["mpi"]["launcher"] = "slurmstepd"
+    assert "srun --mpi=pmix" in verdict.findings([lone], 18, {})[0].cure
+
+
+def test_a_report_of_a_large_job_is_one_screen():
+    ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128) for n in range(1280)]
+    ranks[700]["blas"] = pool(4)
+    found = [finding._asdict() for finding in verdict.findings(ranks, 1280, QUICK)]
+    lines = report.text({"ranks": ranks, "allreduce_s": QUICK, "findings": found})
+    assert len(lines) < 50 and max(map(len, lines)) < 250
+    assert "openblas 0.3.31, 4 threads in 1 of 1280 ranks" in "\n".join(lines)
+    assert lines[-1] == "verdict: 1 fault"
+
+
+def test_a_report_of_a_sane_launch():
+    lines = report.text({"ranks": ONE, "allreduce_s": QUICK, "findings": []})
+    text = "\n".join(lines)
+    assert lines[0] == "2 ranks on 1 host, started by prted; Open MPI v5.0.11"
+    assert "8 B 13 us, 66 kB 60 us, 4.2 MB 2.0 ms" in text and "9,400 steps/s in all" in text
+    assert lines[-1] == "verdict: sane"
