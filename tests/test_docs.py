@@ -31,7 +31,7 @@ def commands(page):
 def test_every_flag_in_the_docs_exists():
     parsers = (train_parser(), evaluate_parser(), *(tool.parser() for tool in (ceiling, lockstep, search, seeds)))
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
-    known |= {"--map-by", "--name"}  # mpirun's, docs/curve.py's
+    known |= {"--map-by"}  # mpirun's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags

@@ -2,7 +2,8 @@
 
     python -m scaling.peers.table
 
-The others' scores are those at the moments in which the quicker of pg_mpi's presets reached 0 and 18.
+The others' scores are those at the moments in which the quicker of pg_mpi's presets reached 0 and 18, where it did, and
+at the end of the shortest run.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+TARGETS = (0, 18)  # mean scores of 100 games
 MARKS = "<!-- results: written by scaling.peers.table -->", "<!-- end of results -->"
 
 
@@ -35,9 +37,7 @@ def speed(lines):
 
 
 def score(about, lines, wall):
-    """The last mean score known ``wall`` seconds after the start, as a cell; ``wall`` None: there was no such time."""
-    if wall is None:
-        return ""
+    """The last mean score known ``wall`` seconds after the start, as a cell."""
     if about["seconds"] < wall:
         return "not run so long"
     known = [line for line in lines if line["wall_s"] <= wall and line["return_mean"] is not None]
@@ -75,19 +75,22 @@ def _table(header, rows):
 
 def scores(runs):
     """The table of speeds and scores."""
-    rows, targets = [], {target: ours(runs, target) for target in (0, 18)}
+    rows, moments = [], [(ours(runs, target), f", pg_mpi at {target}") for target in TARGETS]
+    moments.append((min(about["seconds"] for about, lines in runs if lines), ""))
+    moments = [(time, where) for time, where in moments if time is not None]
     for about, lines in runs:
         if "error" in about:
-            rows.append([about["name"], about["error"], *[""] * 6])
+            rows.append([about["name"], about["error"], *[""] * (2 + len(moments) + len(TARGETS))])
             continue
         scored = [line for line in lines if line["return_mean"] is not None]
         end = f"{_score(scored[-1])} at {scored[-1]['wall_s']:,.0f} s" if scored else "no game ended"
         first = f"{lines[0]['wall_s']:,.0f} s"
-        then = [score(about, lines, time) for time in targets.values()]
-        when = [_seconds(reached(lines, target)) for target in targets]
+        then = [score(about, lines, time) for time, _ in moments]
+        when = [_seconds(reached(lines, target)) for target in TARGETS]
         rows.append([about["name"], f"{speed(lines) or 0:,.0f}", first, *then, *when, end])
-    moments = [f"score when pg_mpi is at {target} ({_seconds(time)})" for target, time in targets.items()]
-    return _table(["", "steps/s", "first report", *moments, "0 reached after", "18 reached after", "end"], rows)
+    then = [f"score at {time:,.0f} s{where}" for time, where in moments]
+    when = [f"{target} reached after" for target in TARGETS]
+    return _table(["", "steps/s", "first report", *then, *when, "end"], rows)
 
 
 def games(runs):
