@@ -9,6 +9,7 @@ import pytest
 from jobs import ROOT, command, run
 
 from pg_mpi.config import parse_train, train_parser
+from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from scaling import ceiling, lockstep, search, seeds
 
@@ -29,9 +30,14 @@ def commands(page):
 
 
 def test_every_flag_in_the_docs_exists():
-    parsers = (train_parser(), evaluate_parser(), *(tool.parser() for tool in (ceiling, lockstep, search, seeds)))
+    parsers = (
+        train_parser(),
+        evaluate_parser(),
+        doctor_parser(),
+        *(tool.parser() for tool in (ceiling, lockstep, search, seeds)),
+    )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
-    known |= {"--map-by"}  # mpirun's
+    known |= {"--map-by", "--bind-to", "--cpus-per-task", "--cpu-bind"}  # mpirun's and srun's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags

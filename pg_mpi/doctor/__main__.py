@@ -15,7 +15,7 @@ def parser():
         prog="python -m pg_mpi.doctor",
         description="Say what this launch runs on - hosts, cores, BLAS threads, MPI, emulator, network - and whether "
         "it is sane; for each fault, the line that cures it. Start it as you would start the trainer: "
-        "mpirun -n 4 python -m pg_mpi.doctor, or srun in a job (DOCTOR=1 in the scripts of jobs/).",
+        "mpirun -n 4 python -m pg_mpi.doctor.",
         epilog="Everything is read from what is loaded and pinned, or tried. About four seconds. Exit code 0; with "
         "--strict 1 if there is a fault.",
         allow_abbrev=False,

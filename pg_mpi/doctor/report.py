@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from pg_mpi.cluster.pinning import spell
 
-MOST_HOSTS, MOST_RANKS = 8, 16  # lines of each
+MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # how many are shown: hosts, ranks, faults of one name
 
 
 def text(result):
@@ -75,10 +75,14 @@ def _emulator(ranks):
 def _verdict(findings):
     if not findings:
         return ["verdict: sane"]
-    lines = []
+    lines, alike = [], defaultdict(list)
     for finding in findings:
-        lines += [f"{'FAULT' if finding['fault'] else 'note'} {finding['name']}: {finding['text']}"]
-        lines += [f"    cure: {finding['cure']}"]
+        alike[finding["name"]].append(finding)
+    for name, group in alike.items():
+        for finding in group[:MOST_ALIKE]:
+            lines.append(f"{'FAULT' if finding['fault'] else 'note'} {name}: {finding['text']}")
+            lines.append(f"    cure: {finding['cure']}")
+        lines += _more(len(group) - MOST_ALIKE, f"of {name}")
     faults = sum(finding["fault"] for finding in findings)
     return [*lines, f"verdict: {faults} fault{'s' if faults != 1 else ''}" if faults else "verdict: sane"]
 

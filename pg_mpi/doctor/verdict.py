@@ -154,7 +154,7 @@ def _versions(ranks):
             held[rank["versions"].get(name)].append(rank)
         if len(held) > 1:
             text = "; ".join(f"{name} {version} on {_who(group)}" for version, group in held.items())
-            found.append(Finding("versions", True, text, "one environment on every host: jobs/stage.sh copies it"))
+            found.append(Finding("versions", True, text, "one environment on every host: copy it there, or share it"))
     return found
 
 
@@ -179,7 +179,12 @@ def _emulators(ranks):
         return [Finding("emulator", True, text, "pip install --force-reinstall ale-py: the ROMs come with it")]
     if len({rank["emulator"]["rom_sha256"] for rank in ranks}) > 1:
         return [
-            Finding("emulator", True, "the ranks' ROMs differ", "one ale-py on every host: jobs/stage.sh copies it")
+            Finding(
+                "emulator",
+                True,
+                "the ranks' ROMs differ",
+                "one ale-py on every host: copy the environment there, or share it",
+            )
         ]
     return []
 
@@ -206,7 +211,7 @@ def _imports(ranks):
     if slowest["import_s"] < SLOW_IMPORT:
         return []
     text = f"rank {slowest['rank']} ({slowest['host']}) took {slowest['import_s']:.0f} s to start and import"
-    return [Finding("import", True, text, "put the environment on node-local disk: jobs/stage.sh")]
+    return [Finding("import", True, text, "put the environment on node-local disk before the job starts")]
 
 
 def _clocks(ranks):

@@ -138,13 +138,17 @@ def test_worlds_of_their_own():
 
 
 def test_a_report_of_a_large_job_is_one_screen():
-    ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128) for n in range(1280)]
+    ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128, memory_mb=8_000) for n in range(1280)]
     ranks[700]["blas"] = pool(4)
     found = [finding._asdict() for finding in verdict.findings(ranks, 1280, QUICK)]
     lines = report.text({"ranks": ranks, "allreduce_s": QUICK, "findings": found})
-    assert len(lines) < 50 and max(map(len, lines)) < 250
+    assert len(lines) < 55 and max(map(len, lines)) < 250
     assert "openblas 0.3.31, 4 threads in 1 of 1280 ranks" in "\n".join(lines)
-    assert lines[-1] == "verdict: 1 fault"
+    assert (
+        sum(line.startswith("FAULT memory: ") for line in lines) == 3
+        and "    ... and 7 more of memory: see --json" in lines
+    )
+    assert lines[-1] == "verdict: 11 faults"
 
 
 def test_a_report_of_a_sane_launch():
