@@ -6,10 +6,10 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint clean
+.PHONY: help train test test-batch lint clean
 
 help:  ## say what can be made
-	@sed -n 's/^\([a-z]*\):.*  ## /make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
 	@echo 'Settings: NP=4 (ranks), ARGS="--seed 1" (passed on), PYTHON=python3.13 (for the first set-up)'
 
 # exec: signals sent to make reach the launcher itself, with no shell in between.
@@ -18,7 +18,11 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its l
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
 
 test: $(STAMP)  ## run the tests
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -m 'not batch' $(ARGS)
+
+test-batch: $(STAMP)  ## run the job scripts on a real SLURM of four nodes, here (Debian, as root; installs SLURM)
+	@sh tests/batch/install.sh
+	@$(PY) -m pytest tests/batch $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	@$(PY) -m ruff check .

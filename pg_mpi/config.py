@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import os
+import sys
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
@@ -244,3 +245,11 @@ def parse_train(argv):
     flags = {name: checked(_FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
     config = TrainConfig(**{**_preset(flags.get("preset", "default")), **flags})
     return config, set(flags)
+
+
+if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?
+    try:
+        print(parse_train(sys.argv[1:])[0].folder)
+    except UsageError as wrong:
+        print(f"pg_mpi: error: {wrong}", file=sys.stderr)
+        sys.exit(2)

@@ -38,6 +38,7 @@ def test_every_flag_in_the_docs_exists():
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
     known |= {"--map-by", "--bind-to", "--cpus-per-task", "--cpu-bind"}  # mpirun's and srun's
+    known |= {"--ntasks-per-node", "--time", "--batch", "--signal", "--mpi"}  # SLURM's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags

@@ -86,3 +86,13 @@ def test_help_needs_neither_numpy_nor_mpi():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert result.returncode == 0, result.stderr
     assert "--minibatch-size" in result.stdout and "mpirun -n" in result.stdout
+
+
+def test_a_job_script_can_ask_for_the_run_folder():
+    def ask(*flags):
+        return subprocess.run([sys.executable, "-m", "pg_mpi.config", *flags], capture_output=True, text=True)
+
+    assert ask("--preset", "fast", "--seed", "3").stdout == "runs/pong-fast-s3\n"
+    wrong = ask("--sed", "3")
+    assert wrong.returncode == 2 and not wrong.stdout
+    assert wrong.stderr.startswith("pg_mpi: error: unknown argument --sed (did you mean --seed?)")
