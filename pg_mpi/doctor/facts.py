@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pg_mpi import __version__
 from pg_mpi.cluster import pinning
-from pg_mpi.cluster.launch import parse_flavour
 
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
@@ -30,8 +29,6 @@ def describe(world):
         "mpi": mpi(world),
         "memory_mb": memory_mb(),
         "versions": versions(),
-        "load": round(os.getloadavg()[0], 2),
-        "import_s": round(age(), 2),
     }
 
 
@@ -69,10 +66,8 @@ def core_of(thread):
 
 def mpi(world):
     """The MPI library that is loaded, and the program that started this process."""
-    kind = parse_flavour(world.mpi_version())
     return {
         "version": world.mpi_version(),
-        "flavour": kind.name if kind else None,
         "libraries": loaded("libmpi"),
         "binding": _binding(),
         "launcher": _launcher(),

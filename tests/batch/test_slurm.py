@@ -56,6 +56,13 @@ def test_the_launcher_is_found(slurm, tmp_path):
     assert "2 ranks by srun --mpi=pmix" in log(tmp_path)
 
 
+def test_the_doctor_speaks_first(slurm, tmp_path):
+    job = submit(slurm, tmp_path, ["--nodes=1"], "--total-timesteps", "1000", PG_MPI_LAUNCHER="mpirun", DOCTOR="1")
+    slurm.until(job, "COMPLETED", 90)
+    text = log(tmp_path)
+    assert 0 < text.index("verdict: sane") < text.index("new run in run")
+
+
 def test_a_chain_of_starts_ends_with_the_same_bits(slurm, tmp_path):
     """Three times the job is told that its time is up, and it ends as one that ran through."""
     flags = ["--total-timesteps", "110000"]

@@ -19,7 +19,6 @@ def rank(number, threads, host="n1", **changes):
         "blas": [{"api": "openblas", "version": "0.3.31", "threads": 1, "file": "/env/libopenblas.so"}],
         "mpi": {
             "version": "Open MPI v5.0.11",
-            "flavour": "Open MPI",
             "libraries": ["/env/libmpi.so.40"],
             "binding": "MPI.openmpi.so",
             "launcher": "prted",
