@@ -1,18 +1,20 @@
-"""A real SLURM of four nodes on this one machine: its daemons, its jobs, and an end that leaves nothing behind."""
+"""A real SLURM of four nodes on this one machine: its daemons and its jobs."""
 
 import contextlib
 import os
 import platform
-import signal
 import subprocess
 import time
 from pathlib import Path
 
+from hosts import ROOT_ADDRESS, Hosts, wait_for
+
 NODES = 4
+NODE = "Port=27001 CPUs=2 RealMemory=4000"
 CONF = """\
 ClusterName=pg_mpi
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={port}
+SlurmctldHost={host}({address})
+SlurmctldPort=27000
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
@@ -22,6 +24,7 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 SlurmdSpoolDir={folder}/spool.%n
 StateSaveLocation={folder}/state
+PlugStackConfig={folder}/plugstack.conf
 TmpFS={folder}/tmp.%n
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -38,45 +41,50 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 SchedulerParameters=sched_interval=2,bf_interval=2
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 RealMemory=4000
 PartitionName=debug Nodes=ALL Default=YES PriorityTier=1 GraceTime=20 MaxTime=UNLIMITED
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
 """
 
 
 class Slurm:
-    """The cluster. A context manager: started on entry, gone on exit, by process id.
+    """The cluster: a node on each of four hosts. A context manager: started on entry, gone on exit.
 
     Args:
         folder: a new folder for its configuration, state and logs.
+
+    Attributes:
+        hosts: the ``Hosts`` that its nodes are.
     """
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
-        self._daemons = []
+        # all nodes are the same two cores: each mpirun daemon would bind its first rank to the first of them
+        unbound = {"PRTE_MCA_hwloc_default_binding_policy": "none"}
+        self.environment = {**os.environ, **unbound, "SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.hosts = Hosts(NODES, folder)
 
     def __enter__(self):
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.hosts)
             self._start()
-        except BaseException:
-            self.__exit__()
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def _start(self):
-        folder = self.folder
-        for name in ("state", *(f"{kind}.n{n + 1}" for n in range(NODES) for kind in ("spool", "tmp"))):
+        folder, nodes = self.folder, self.hosts.names
+        for name in ("state", *(f"{kind}.{node}" for node in nodes for kind in ("spool", "tmp"))):
             (folder / name).mkdir(parents=True, exist_ok=True)
+        lines = [f"NodeName={n} NodeHostname={n} NodeAddr={self.hosts.address(n)} {NODE}" for n in nodes]
         host = platform.node().split(".")[0]
-        first = 27_001
-        conf = CONF.format(host=host, folder=folder, port=27_000, nodes=NODES, first=first, last=first + NODES - 1)
+        conf = CONF.format(host=host, address=ROOT_ADDRESS, folder=folder) + "\n".join(lines) + "\n"
         (folder / "slurm.conf").write_text(conf, encoding="utf-8")
+        (folder / "plugstack.conf").write_text("optional spank_pbs.so\n", encoding="utf-8")
         self._munge()
-        self._daemon("slurmctld", "-D", "-c")
-        for node in range(1, NODES + 1):
-            self._daemon("slurmd", "-D", "-N", f"n{node}")
-        self.wait_for(lambda: self.ask("sinfo", "-h", "-o", "%T %D") == f"idle {NODES}", 60, "nodes to be idle")
+        told = {"SLURM_CONF": self.environment["SLURM_CONF"]}
+        self.hosts.daemon(None, "/usr/sbin/slurmctld", "-D", "-c", **told)
+        for node in nodes:
+            self.hosts.daemon(node, "/usr/sbin/slurmd", "-D", "-N", node, **told)
+        wait_for(lambda: self.ask("sinfo", "-h", "-o", "%T %D") == f"idle {NODES}", 60, "nodes to be idle")
 
     def _munge(self):
         """A munge of our own: a key, a socket and a process in the folder."""
@@ -85,38 +93,14 @@ class Slurm:
         key.chmod(0o600)
         files = {"socket": "munge.socket", "pid-file": "munge.pid", "log-file": "munge.log", "seed-file": "munge.seed"}
         options = [f"--{name}={self.folder / file}" for name, file in files.items()]
-        self._daemon("munged", "--foreground", "--force", f"--key-file={key}", *options)
-        self.wait_for((self.folder / "munge.socket").exists, 20, "munge's socket")
-
-    def _daemon(self, name, *words):
-        log = open(self.folder / f"{name}.out", "ab")  # noqa: SIM115 the daemon's
-        daemon = subprocess.Popen([f"/usr/sbin/{name}", *words], env=self.environment, stdout=log, stderr=log)
-        self._daemons.append(daemon)
-        log.close()
+        self.hosts.daemon(None, "/usr/sbin/munged", "--foreground", "--force", f"--key-file={key}", *options)
+        wait_for((self.folder / "munge.socket").exists, 20, "munge's socket")
 
     def __exit__(self, *_):
         with contextlib.suppress(subprocess.SubprocessError):
-            self.ask("scancel", "--full", "--state=RUNNING", "--user=root", "--signal=KILL")
-        for daemon in reversed(self._daemons):
-            daemon.send_signal(signal.SIGTERM)
-        for daemon in self._daemons:
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        for pid in self.left_behind():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def left_behind(self):
-        """Processes that belong to this cluster and its jobs, found by their environment: a list of pids."""
-        mark, found = f"SLURM_CONF={self.folder / 'slurm.conf'}".encode(), []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if int(entry.name) != os.getpid() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-        return found
+            self.ask("scancel", "--user=root")
+            wait_for(lambda: not self.ask("squeue", "-h"), 30, "the jobs to end")
+        self._stack.close()
 
     def ask(self, *words):
         """What a SLURM command prints; raises if it fails."""
@@ -139,16 +123,6 @@ class Slurm:
         fields = (field.partition("=") for field in self.ask("scontrol", "-o", "show", "job", number).split())
         return {name: value for name, _, value in fields}
 
-    def wait_for(self, condition, seconds, what):
-        """Wait until ``condition()`` is true; fail after ``seconds``."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with contextlib.suppress(subprocess.SubprocessError):
-                if condition():
-                    return
-            time.sleep(0.2)
-        raise AssertionError(f"waited {seconds} s for {what}")
-
     def until(self, number, state, seconds):
         """Wait until a job is in ``state``; a job that waits to be run again is let in at once."""
 
@@ -159,4 +133,4 @@ class Slurm:
                 self.ask("scontrol", "update", f"JobId={number}", "StartTime=now")
             return job["JobState"] == state
 
-        self.wait_for(reached, seconds, f"job {number} to be {state}: {self.job(number)}")
+        wait_for(reached, seconds, f"job {number} to be {state}: {self.job(number)}")

@@ -16,4 +16,4 @@ def slurm(tmp_path_factory):
     cluster = Slurm(tmp_path_factory.mktemp("slurm"))
     with cluster:
         yield cluster
-    assert not cluster.left_behind()
+    assert not cluster.hosts.stray, "left running, and killed"

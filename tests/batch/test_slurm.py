@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jobs
 import pytest
+from hosts import wait_for
 
 SCRIPT = jobs.ROOT / "jobs" / "train.slurm"
 pytestmark = pytest.mark.batch
@@ -84,7 +85,7 @@ def test_a_preempted_job_goes_on(slurm, tmp_path):
     (tmp_path / "high").mkdir()
     flags = ["--total-timesteps", "25000"]
     job = submit(slurm, tmp_path, ["--nodes=4", "--exclusive"], *flags, PG_MPI_LAUNCHER="mpirun")
-    slurm.wait_for(lambda: trains(tmp_path, 2), 60, "the first updates")
+    wait_for(lambda: trains(tmp_path, 2), 60, "the first updates")
     high = slurm.submit(tmp_path / "high", "-p", "high", "--nodes=4", "--exclusive", "--wrap", "sleep 2")
     slurm.until(high, "COMPLETED", 60)
     slurm.until(job, "COMPLETED", 120)
@@ -94,10 +95,10 @@ def test_a_preempted_job_goes_on(slurm, tmp_path):
 def test_a_killed_rank_is_run_again(slurm, tmp_path):
     flags = ["--total-timesteps", "25000", "--checkpoint-every", "2"]
     job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_LAUNCHER="mpirun")
-    slurm.wait_for(lambda: trains(tmp_path, 6), 60, "the first updates")
+    wait_for(lambda: trains(tmp_path, 6), 60, "the first updates")
     kill_a_rank(job)
     began = time.monotonic()
-    slurm.wait_for(lambda: "runs again" in log(tmp_path), 30, "the job to notice")
+    wait_for(lambda: "runs again" in log(tmp_path), 30, "the job to notice")
     assert time.monotonic() - began < 30
     slurm.until(job, "COMPLETED", 120)
     assert (tmp_path / "run" / "DONE").exists() and len(starts(tmp_path)) == 2, log(tmp_path)

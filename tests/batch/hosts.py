@@ -1,0 +1,174 @@
+"""Several hosts on this one machine: a network namespace each, with its own name, on one bridge. Needs root.
+
+What they are not: machines of their own. They share the cores, the memory and the disk; what is true of them is the
+network between them, which can be shaped and cut.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+NETWORK = "10.213.77"
+ROOT_ADDRESS = f"{NETWORK}.254"
+
+
+def say(*words):
+    """Run a command that must succeed; what it prints."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr.strip()}"
+    return done.stdout
+
+
+class Hosts:
+    """Hosts n1, n2, ... A context manager: made on entry, gone with everything that runs on them on exit.
+
+    Args:
+        count: how many.
+        folder: for sshd's keys and logs.
+
+    Attributes:
+        names: ["n1", ...].
+        stray: after the end, the processes that had to be killed: [(pid, command line)].
+    """
+
+    def __init__(self, count, folder):
+        self.folder, self.names, self.stray = Path(folder), [f"n{n + 1}" for n in range(count)], []
+        self._bridge, self._daemons = f"pgmpi{os.getpid()}"[:15], []
+
+    def __enter__(self):
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _make(self):
+        say("ip", "link", "add", self._bridge, "type", "bridge")
+        say("ip", "addr", "add", f"{ROOT_ADDRESS}/24", "dev", self._bridge)
+        say("ip", "link", "set", self._bridge, "up")
+        for number, name in enumerate(self.names, 1):
+            space, outside = self._space(name), self._outside(name)
+            say("ip", "netns", "add", space)
+            say("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
+            say("ip", "link", "set", outside, "master", self._bridge, "up")
+            for words in (f"addr add {self.address(name)}/24 dev eth0", "link set eth0 up", "link set lo up"):
+                say("ip", "-n", space, *words.split())
+
+    def address(self, name):
+        """A host's address."""
+        return f"{NETWORK}.{self.names.index(name) + 1}"
+
+    def _space(self, name):
+        return f"{self._bridge}-{name}"
+
+    def _outside(self, name):
+        return f"{self._bridge[-12:]}{name}"
+
+    def words(self, name, *words):
+        """A command line that runs ``words`` on a host."""
+        inside = ["nsenter", f"--net=/run/netns/{self._space(name)}", "unshare", "--uts"]
+        return [*inside, "sh", "-c", 'hostname "$0"; exec "$@"', name, *words]
+
+    def daemon(self, name, *words, **environment):
+        """Start a daemon on a host, or beside them for ``name`` None; it ends with them."""
+        log = open(self.folder / f"{Path(words[0]).name}.{name or 'root'}.out", "ab")  # noqa: SIM115 the daemon's
+        line = self.words(name, *words) if name else words
+        daemon = subprocess.Popen(line, env={**os.environ, **environment}, stdout=log, stderr=log)
+        self._daemons.append(daemon)
+        log.close()
+        return daemon
+
+    # -- the network ------------------------------------------------------------------------------------
+
+    def cut(self, name):
+        """Cut a host off from all others, as if its cable were pulled."""
+        say("ip", "link", "set", self._outside(name), "down")
+
+    def mend(self, name):
+        """Put the cable back."""
+        say("ip", "link", "set", self._outside(name), "up")
+
+    def shape(self, megabits=None):
+        """Let each host send at most so many Mbit/s; None: as fast as it goes."""
+        for name in self.names:
+            words = f"eth0 root tbf rate {megabits}mbit burst 128kb latency 100ms".split() if megabits else []
+            with contextlib.suppress(AssertionError):  # there is none
+                say("tc", "-n", self._space(name), "qdisc", "del", "dev", "eth0", "root")
+            if words:
+                say("tc", "-n", self._space(name), "qdisc", "add", "dev", *words)
+
+    # -- ssh --------------------------------------------------------------------------------------------
+
+    def serve_ssh(self):
+        """An sshd on each host that lets this user in; the ssh configuration that reaches them by name: a path."""
+        key, config = self.folder / "key", self.folder / "ssh_config"
+        say("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+        server = self.folder / "sshd_config"
+        server.write_text(
+            f"HostKey {key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nPidFile none\n",
+            encoding="utf-8",
+        )
+        Path("/run/sshd").mkdir(exist_ok=True)  # where sshd empties its privileges, or it does not start
+        known = "StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
+        config.write_text(
+            f"Host *\n  IdentityFile {key}\n  {known}"
+            + "".join(f"Host {name}\n  HostName {self.address(name)}\n" for name in self.names),
+            encoding="utf-8",
+        )
+        for name in self.names:
+            self.daemon(name, "/usr/sbin/sshd", "-D", "-e", "-f", str(server))
+        for name in self.names:
+            wait_for(lambda: self._answers(config, name), 20, f"sshd on {name}")  # noqa: B023 called at once
+        return config
+
+    def _answers(self, config, name):
+        line = self.words(self.names[0], "ssh", "-F", str(config), name, "true")
+        return subprocess.run(line, capture_output=True, timeout=20).returncode == 0
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def pids(self):
+        """Processes that run on the hosts: {pid: command line}."""
+        found = {}
+        for name in self.names:
+            with contextlib.suppress(AssertionError):  # made only in part
+                for pid in say("ip", "netns", "pids", self._space(name)).split():
+                    with contextlib.suppress(OSError):
+                        found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+        return found
+
+    def __exit__(self, *_):
+        for daemon in reversed(self._daemons):
+            daemon.send_signal(signal.SIGTERM)
+        for daemon in self._daemons:
+            try:
+                daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                self.stray.append((daemon.pid, " ".join(daemon.args)))
+                daemon.kill()
+                daemon.wait()
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: not self.pids(), 10, "the hosts to be empty")
+        for pid, line in self.pids().items():
+            self.stray.append((pid, line))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", self._space(name)], capture_output=True)
+            subprocess.run(["ip", "link", "del", self._outside(name)], capture_output=True)
+        subprocess.run(["ip", "link", "del", self._bridge], capture_output=True)
+
+
+def wait_for(condition, seconds, what):
+    """Wait until ``condition()`` is true; fail after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.SubprocessError):
+            if condition():
+                return
+        time.sleep(0.2)
+    raise AssertionError(f"waited {seconds} s for {what if isinstance(what, str) else what()}")
