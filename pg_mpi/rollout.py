@@ -67,21 +67,23 @@ class Player:
         self._share = config.games_per_update if self._by_game else config.num_steps
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
 
-    def play(self, network, rollouts=1):
+    def play(self, network, rollouts=1, stop=False):
         """One round: ``rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
 
-        Returns the trajectories.
+        Returns the trajectories; unfinished ones as soon as ``stop`` is true.
         """
         share = rollouts * self._share
         for env in self.envs:
             env.trajectory = Trajectory()
         if self._by_game:
             active = self.envs
-            while active:
+            while active and not stop:
                 if self._step(active, network):
                     active = [env for env in active if len(env.trajectory.games) < share]
         else:
             for _ in range(share):
+                if stop:
+                    break
                 self._step(self.envs, network)
             for env in self.envs:
                 if not env.trajectory.ended:

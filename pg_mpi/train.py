@@ -2,7 +2,9 @@
 
 Each rank plays its games, gradients are summed over ranks, and every rank takes the same step:
 
-    play → learn (gradient, Allreduce, optimizer) → measure → agree on whether to stop → save
+    play → learn (gradient, Allreduce, optimizer) → measure → save when due → agree on whether to stop
+
+A signal does not wait for the round under way: it is taken back, and the run is saved as it was before it.
 """
 
 import functools
@@ -31,12 +33,12 @@ def loop(world, trainer, stop):
     while True:
         reason, code = verdict(world, config, trainer.tally, stop)
         if reason:
-            trainer.finish(reason, finished=code == FINISHED)
+            trainer.finish(reason, finished=code == FINISHED, stop=stop)
             return code
-        trainer.play()
-        trainer.learn()
-        trainer.report()
-        trainer.keep()
+        if trainer.play(stop):
+            trainer.learn()
+            trainer.report()
+            trainer.keep()
 
 
 def verdict(world, config, tally, stop):

@@ -55,12 +55,21 @@ class Trainer:
 
     # -- the loop's verbs -------------------------------------------------------------------------------
 
-    def play(self):
-        """Play one round of this rank's envs."""
+    def play(self, stop=False):
+        """Play one round of this rank's envs: True, or False where ``stop`` became true on a rank.
+
+        Then every env is back where it was: a late round takes seconds, and a batch system may not leave them.
+        """
         self._stage = stage(self.config, self.tally.env_steps)
-        self._trajectories = self._player.play(self._network, self._stage.rollouts)
+        before = [env.state() for env in self._player.envs]
+        self._trajectories = self._player.play(self._network, self._stage.rollouts, stop)
+        if self._world.any(stop)[0]:
+            for env, state in zip(self._player.envs, before):
+                env.restore(*state)
+            return False
         steps = sum(t.length for t in self._trajectories)
         self._learner.flops += self._network.flops(steps, sum(int(t.counts.sum()) for t in self._trajectories))
+        return True
 
     def learn(self):
         """Learn from the round that was played, and count it."""
@@ -136,10 +145,11 @@ class Trainer:
             self._world.on_root(save_checkpoint, self._folder, self.tally.env_steps, content, self.config)
             self._unsaved = 0
 
-    def finish(self, reason, finished):
-        """Save, say why it ends, and mark the folder DONE if it is finished."""
+    def finish(self, reason, finished, stop):
+        """Save, say why it ends and how long after a signal, and mark the folder DONE if it is finished."""
         self.save()
-        self._world.on_root(self._close, reason, finished)
+        waited = self._world.max_(np.array([stop.age()]))[0]
+        self._world.on_root(self._close, reason, finished, waited)
 
     # -- rank 0 alone -----------------------------------------------------------------------------------
 
@@ -156,7 +166,7 @@ class Trainer:
             self._tensorboard = TensorBoard(folder.file("tensorboard"), self.tally.env_steps)
         return self._log.seconds_before, restarts
 
-    def _close(self, reason, finished):
+    def _close(self, reason, finished, waited):
         if self._tensorboard:
             self._tensorboard.close()
         if self._metrics:
@@ -166,7 +176,8 @@ class Trainer:
             self._folder.write_done(facts)
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
         else:
-            self._progress.say(f"stopped: {reason}. Checkpoint saved; the same command goes on. {self._folder.path}")
+            saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
+            self._progress.say(f"stopped: {reason}. {saved}; the same command goes on. {self._folder.path}")
 
     def _banner(self, places, resumed_from):
         config, say = self.config, self._progress.say

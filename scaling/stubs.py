@@ -50,6 +50,10 @@ class StubEmulator:
     def reset(self):
         self.screen[...] = self._first
 
+    def state(self):
+        """Nothing to keep: its game is a recording."""
+        return b""
+
 
 class StubActions:
     """Around an ``AtariGame``: plays the recorded actions, whatever the policy says; ``restore`` starts again."""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 #: USR1 is what launchers forward to ranks; TERM and INT come where the launcher leaves time.
 STOP_SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
@@ -16,12 +17,21 @@ class StopFlag:
     """
 
     def __init__(self, launched=False):
-        self._signal, self._parent = None, os.getppid() if launched else None
+        self._signal, self._at, self._parent = None, None, os.getppid() if launched else None
         for number in STOP_SIGNALS:
             signal.signal(number, self._set)
 
     def _set(self, number, frame):
-        self._signal = self._signal or signal.Signals(number).name
+        if not self._signal:
+            self._signal, self._at = signal.Signals(number).name, time.monotonic()
+
+    def __bool__(self):
+        """True once a signal has come."""
+        return self._signal is not None
+
+    def age(self):
+        """Seconds since the signal came, 0 without one."""
+        return time.monotonic() - self._at if self._at else 0.0
 
     def reason(self):
         """Why to stop, or None."""

@@ -50,7 +50,7 @@ class Hosts:
         say("ip", "link", "add", self._bridge, "type", "bridge")
         say("ip", "addr", "add", f"{ROOT_ADDRESS}/24", "dev", self._bridge)
         say("ip", "link", "set", self._bridge, "up")
-        for number, name in enumerate(self.names, 1):
+        for name in self.names:
             space, outside = self._space(name), self._outside(name)
             say("ip", "netns", "add", space)
             say("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
@@ -109,7 +109,8 @@ class Hosts:
         say("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
         server = self.folder / "sshd_config"
         server.write_text(
-            f"HostKey {key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nPidFile none\n",
+            f"HostKey {key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\n"
+            "PermitRootLogin yes\nUsePAM no\nPidFile none\n",
             encoding="utf-8",
         )
         Path("/run/sshd").mkdir(exist_ok=True)  # where sshd empties its privileges, or it does not start

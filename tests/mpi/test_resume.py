@@ -1,6 +1,7 @@
 """2k updates equal k, stop, k: to the last bit of the checkpoint and every deterministic metric."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -111,6 +112,28 @@ def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number)
     when_training(again, tmp_path, updates=stopped + 1)
     end(again)
     assert "resumed from" in finish(again).stdout
+
+
+@pytest.mark.parametrize("sync", SYNCS)
+def test_a_round_that_a_signal_takes_back_is_played_again(tmp_path, sync):
+    """A long round is broken off: saved within two seconds, and to the last bit nothing has happened."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    longer = {"episode": ["--games-per-update", 3], "steps": ["--num-steps", 2500, "--envs-per-rank", 2]}[sync]
+    flags = [*SMALL, *longer, "--total-timesteps", 12_000]
+    line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
+    process = start(line, parts)
+    when_training(process, parts, 1)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGUSR1)
+    result = finish(process, 60)
+    assert result.returncode == 75, result.stdout + result.stderr
+    assert len(metrics(parts)) == 1, "the round under way was played to its end"
+    assert float(re.search(r"Checkpoint saved ([\d.]+) s later", result.stdout)[1]) <= 2
+    train(2, parts, *flags)
+    train(2, whole, *flags)
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
