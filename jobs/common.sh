@@ -1,25 +1,31 @@
-# shellcheck shell=bash
-# What the job scripts share; each sources it. Settings, from jobs/site.sh or the environment:
+# shellcheck shell=bash disable=SC2154
+# What all job scripts share. Settings, from jobs/site.sh or from the environment:
 #
 #   PG_MPI_HOME      the checkout (default: the folder that the job was submitted from)
 #   PG_MPI_PYTHON    its Python (default: .venv/bin/python in it)
-#   PG_MPI_LAUNCHER  auto, mpirun, or an srun with its options (default: auto, an srun that gives one world, or mpirun)
+#   PG_MPI_LAUNCHER  auto, mpirun, or another launcher with its options, as "srun --mpi=cray_shasta" or
+#                    "mpiexec --ppn 128" (default: auto, an srun that gives one world, else mpirun)
 #   PG_MPI_LEAD      seconds before the job's end at which the trainer stops with a checkpoint (default: 60)
-#   PG_MPI_STALLS    starts in a row without progress after which a job no longer requeues itself (default: 3)
+#   PG_MPI_STALLS    starts in a row without progress after which a job is not run again (default: 3)
+#   PG_MPI_STAGE     a folder on each node's own disk, as /tmp, to start Python from (default: none, see stage.sh)
+#   PG_MPI_QSUB      PBS: further options of the next start's qsub, as "-l filesystems=home" (default: none; select,
+#                    place, walltime, queue and account are those of this start)
 #   DOCTOR=1         examine the launch first, and do not train on one that is not sane
 #
-# A script that sources this has set its trap already: a signal can come before anything else has run.
+# A script sets `trap 'asked=1' USR1 TERM INT` before it sources this, for a signal can come before anything else. It
+# sources slurm.sh or pbs.sh too, which set `id`, `ranks` and `script`, and know `choose_launcher`, `seconds_left`,
+# `run_again` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
 
-home=${PG_MPI_HOME:-${SLURM_SUBMIT_DIR:-$PWD}}
+home=${PG_MPI_HOME:-${SLURM_SUBMIT_DIR:-${PBS_O_WORKDIR:-$PWD}}}
 # shellcheck source=/dev/null
 if [ -f "$home/jobs/site.sh" ]; then . "$home/jobs/site.sh"; fi
 python=${PG_MPI_PYTHON:-$home/.venv/bin/python}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 export MKL_NUM_THREADS=${MKL_NUM_THREADS:-1} PMIX_SECURITY_MODE=${PMIX_SECURITY_MODE:-native}
 export PYTHONPATH=$home${PYTHONPATH:+:$PYTHONPATH}
-asked=${asked:-} child='' lead=${PG_MPI_LEAD:-60}
+asked=${asked:-} child='' staged='' unstaged='' launcher=${PG_MPI_LAUNCHER:-auto} lead=${PG_MPI_LEAD:-60}
 
 say() { echo "pg_mpi job: $*"; }
 fail() { echo "pg_mpi job: error: $*" >&2; exit "$USAGE"; }
@@ -28,43 +34,34 @@ fail() { echo "pg_mpi job: error: $*" >&2; exit "$USAGE"; }
 
 # The trainer checkpoints and stops on USR1: mpirun, srun and our launcher all pass it on to the ranks.
 stop() {
-    asked=1
+    asked=$1
     if [ -n "$child" ]; then kill -USR1 "$child" 2>/dev/null; fi
 }
-trap stop USR1 TERM INT
+for name in USR1 TERM INT; do
+    # shellcheck disable=SC2064  # the name of now
+    trap "stop $name" "$name"
+done
 
-# An srun whose processes find each other, in two of them on one node; else mpirun.
-choose_launcher() {
-    launcher=${PG_MPI_LAUNCHER:-auto}
-    [ "$launcher" = auto ] || return 0
-    launcher=mpirun
-    command -v srun >/dev/null || return 0
-    local two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
-    for pmi in pmix pmi2; do
-        if timeout 60 srun --mpi="$pmi" --nodes=1 --ntasks=2 --cpus-per-task=1 --overcommit --overlap \
-            "$python" -c "$two" >/dev/null 2>&1; then
-            launcher="srun --mpi=$pmi"
-            return 0
-        fi
-    done
-}
-
-# Run a module of ours on all ranks of the job; its exit code. Waits on when a signal ends the waiting.
-on_all_ranks() {
-    local words
-    if [ "$launcher" = mpirun ]; then
-        words=("$python" -m pg_mpi.cluster.launch -n "$ranks" --)
-    else
-        read -ra words <<<"$launcher"
-        words+=(--ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$python" -m)
-    fi
-    "${words[@]}" "$@" &
+# Run a command beside this script, which passes USR1 on to it; its exit code. Waits on when a signal ends the waiting.
+run() {
+    local code=0
+    "$@" &
     child=$!
     if [ -n "$asked" ]; then sleep 3; kill -USR1 "$child" 2>/dev/null; fi  # asked while there was nobody to tell
-    local code=0
     while wait "$child"; code=$?; kill -0 "$child" 2>/dev/null; do :; done
     child=''
     return "$code"
+}
+
+# Run a module of ours on all ranks of the job.
+on_all_ranks() {
+    local words
+    read -ra words <<<"$launcher"
+    case ${words[0]} in
+        mpirun) run "$python" -m pg_mpi.cluster.launch -n "$ranks" -- "$@" ;;
+        srun) run "${words[@]}" --ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$python" -m "$@" ;;
+        *) run "${words[@]}" -n "$ranks" "$python" -m "$@" ;;
+    esac
 }
 
 # [DAYS-]HH:MM:SS or MM:SS, as schedulers write it, in seconds; nothing for any other word.
@@ -76,28 +73,41 @@ seconds() {
     echo $((10#$days * 86400 + total))
 }
 
+# shellcheck source=jobs/stage.sh
+. "$home/jobs/stage.sh"
+
 newest() { find "$1/checkpoints" -name 'step-*.npz' 2>/dev/null | sort | tail -n 1; }
 
-# Train with the script's own arguments, then finish, give up, or ask to be run again (`run_again`, of the script).
-train() {
-    local folder before code stalls=0
-    folder=$("$python" -m pg_mpi.config "$@") || exit "$USAGE"
+# A launcher, the environment on the nodes' own disks, and the doctor's word, each where it is asked for.
+prepare() {
     choose_launcher
-    say "$ranks ranks by $launcher, run folder $folder"
+    say "$ranks ranks by $launcher$1"
+    if [ -n "${PG_MPI_STAGE:-}" ]; then
+        stage || [ -n "$asked" ] || fail "no environment in $PG_MPI_STAGE of every node, see above: unset PG_MPI_STAGE"
+    fi
     if [ "${DOCTOR:-0}" = 1 ] && ! on_all_ranks pg_mpi.doctor --strict && [ -z "$asked" ]; then
+        unstage
         fail "this launch is not sane, see above"
     fi
+}
+
+# Train with the arguments given, then finish, give up, or ask to be run again.
+train() {
+    local folder before code left words=() stalls=0
+    folder=$("$python" -m pg_mpi.config "$@") || exit "$USAGE"
+    prepare ", run folder $folder"
     before=$(newest "$folder")
     if [ -n "$asked" ]; then
         say "asked to stop before it had begun"
+        unstage
         run_again
         exit "$AGAIN"
     fi
-    local left words=()
     left=$(seconds_left)
     if [ -n "$left" ]; then words=(--max-walltime $((left > 2 * lead ? left - lead : (left + 1) / 2))); fi
     on_all_ranks pg_mpi.train "${words[@]}" "$@"  # a limit among the arguments counts, for it comes last
     code=$?
+    unstage
     if [ -e "$folder/DONE" ] && [ "$code" = "$FINISHED" ]; then say "finished"; exit "$FINISHED"; fi
     if [ "$code" = "$USAGE" ]; then exit "$USAGE"; fi
     if [ "$(newest "$folder")" = "$before" ]; then
@@ -109,7 +119,22 @@ train() {
         fi
     fi
     mkdir -p "$folder" && echo "$stalls" >"$folder/stalls"
-    say "the trainer ended with $code: this job runs again and goes on from $(basename "$(newest "$folder")")"
+    say "the trainer ended with $code: it is to go on from $(basename "$(newest "$folder")")"
     run_again
     exit "$AGAIN"
+}
+
+# Measure steps/s on 1, 2, 4 ... and all ranks; a sweep that is broken off goes on when it is run again.
+sweep() {
+    local counts='' n code
+    for ((n = 1; n < ranks; n *= 2)); do counts+=$n,; done
+    prepare ", results in runs/sweep-$id"
+    run "$python" -m scaling.sweep --ranks "$counts$ranks" --launcher "$launcher" --out "runs/sweep-$id" "$@"
+    code=$?
+    unstage
+    if [ -n "$asked" ]; then
+        run_again
+        exit "$AGAIN"
+    fi
+    exit "$code"
 }

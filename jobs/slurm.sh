@@ -1,9 +1,23 @@
-# shellcheck shell=bash
-# What the SLURM scripts share beside common.sh: how many ranks, how much time is left, and how to run again.
+# shellcheck shell=bash disable=SC2034,SC2154
+# SLURM's part of what common.sh asks for.
 
 ranks=${SLURM_NTASKS:-1}
 id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 id=${id:-$SLURM_JOB_ID}
+
+# An srun whose processes find each other, in two of them on one node; else mpirun.
+choose_launcher() {
+    local pmi two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
+    [ "$launcher" = auto ] || return 0
+    for pmi in pmix pmi2; do
+        if timeout 60 srun --mpi="$pmi" --nodes=1 --ntasks=2 --cpus-per-task=1 --overcommit --overlap \
+            "$python" -c "$two" >/dev/null 2>&1; then
+            launcher="srun --mpi=$pmi"
+            return 0
+        fi
+    done
+    launcher=mpirun
+}
 
 # Seconds until the job's time is over; nothing where it has no limit.
 seconds_left() { seconds "$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L | head -n 1 | tr -d ' ')"; }
@@ -18,3 +32,6 @@ run_again() {
         say "could not requeue: submit the same command again"
     fi
 }
+
+# Copy a file to every node's own disk; where each node finds it.
+to_all_nodes() { sbcast --force "$1" "$2" && echo "$2"; }

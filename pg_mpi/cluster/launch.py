@@ -142,6 +142,9 @@ def _openmpi_options(major: int, ranks: int) -> list[str]:
     """What Open MPI must be told before it starts this many ranks, here, as this user."""
     options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     slots = scheduled_slots()
+    nodefile = os.environ.get("PBS_NODEFILE")
+    if nodefile and "SLURM_JOB_ID" not in os.environ:  # few Open MPIs are built with PBS's own library
+        options += ["--hostfile", nodefile]
     crowded = ranks > (slots or usable_threads())
     if crowded:
         options += ["--map-by", ":OVERSUBSCRIBE"] if major >= 5 else ["--oversubscribe"]

@@ -53,13 +53,14 @@ class Progress:
         self._stream, self._live = stream or sys.stdout, live
         self._every = 0.5 if self._live else config.log_interval
         self._config, self._started, self._next = config, started, 0.0
-        self._since = None  # (wall seconds, env steps) at the last line
+        self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
 
     def show(self, metrics, force=False):
         """Print a line if it is time for one."""
         now = time.monotonic()
-        if now < self._next and not force:
+        if (now < self._next and not force) or metrics["update"] == self._shown:
             return
+        self._shown = metrics["update"]
         self._next = now + self._every
         before, self._since = self._since, (metrics["wall_s"], metrics["env_steps"])
         speed = metrics["sps"]

@@ -1,0 +1,54 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# The part of PBS in what common.sh asks for.
+
+cd "$PBS_O_WORKDIR" || exit 2  # PBS starts a job in the home folder
+[ -f "${PBS_NODEFILE:-}" ] || fail "no PBS_NODEFILE: submit this script with qsub"
+ranks=$(wc -l <"$PBS_NODEFILE")
+id=${PBS_JOBID%%.*}
+
+# PBS starts one script on one node: the ranks are mpirun's, which reads PBS_NODEFILE.
+choose_launcher() { if [ "$launcher" = auto ]; then launcher=mpirun; fi; }
+
+# An attribute of this job as the server knows it; nothing for one that it does not have. Long ones come in pieces.
+attribute() {
+    qstat -f "$PBS_JOBID" | awk -v name="$1" '
+        /^[ \t]+[A-Za-z_.]+ = / { found = ($1 == name); if (found) { sub(/^[^=]*= /, ""); value = $0 }; next }
+        found && /^\t/ { sub(/^\t/, ""); value = value $0 }
+        END { print value }'
+}
+
+# Seconds until the job's time is over; nothing where it has no limit. PBS tells the limit, bash the time since.
+seconds_left() {
+    local limit
+    limit=$(seconds "$(attribute Resource_List.walltime)")
+    if [ -n "$limit" ]; then echo $((limit > SECONDS ? limit - SECONDS : 1)); fi
+}
+
+# Submit this script's next start, which waits until this one has ended. A job that is told to end before its time is
+# deleted by its owner, or preempted, and then PBS itself runs it again (#PBS -r y): no successor in either case.
+run_again() {
+    local left name value list='' options=() more
+    left=$(seconds_left)
+    if [ "$asked" = TERM ] && [ "${left:-$lead}" -gt "$lead" ]; then
+        say "ended from outside before its time: submit the same command to go on"
+        return
+    fi
+    for name in select place walltime; do
+        value=$(attribute "Resource_List.$name")
+        if [ -n "$value" ]; then list+="${list:+,}$name=$value"; fi
+    done
+    if [ -n "$list" ]; then options+=(-l "$list"); fi
+    if [ -n "${PBS_QUEUE:-}" ]; then options+=(-q "$PBS_QUEUE"); fi
+    value=$(attribute Account_Name)
+    if [ -n "$value" ]; then options+=(-A "$value"); fi
+    read -ra more <<<"${PG_MPI_QSUB:-}"
+    if value=$(qsub -V -N "${PBS_JOBNAME:-pg_mpi}" -W "depend=afterany:$PBS_JOBID" "${options[@]}" "${more[@]}" \
+        "$script"); then
+        say "the next start is $value"
+    else
+        say "could not submit the next start: submit the same command again"
+    fi
+}
+
+# A file in the submission folder is seen from every node; where each node finds it.
+to_all_nodes() { echo "$1"; }

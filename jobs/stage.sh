@@ -1,0 +1,31 @@
+# shellcheck shell=bash disable=SC2154
+# Start Python from each node's own disk: a thousand ranks that import from a shared file system wait for it for
+# minutes. PG_MPI_STAGE names the folder there. The environment and our code are packed into one file, which goes to
+# every node (sbcast under SLURM; under PBS each node reads it from the submission folder) and is unpacked there once.
+
+stage() {
+    local prefix name pack seen
+    prefix=$("$python" -c 'import sys; print("" if sys.prefix == sys.base_prefix else sys.prefix)') || return
+    [ -n "$prefix" ] || { say "$python is not in a virtual environment: only one can be staged"; return 1; }
+    name=pg_mpi-$id-$(date +%s)  # of this start alone: what another one has left is not taken for it
+    pack=$home/$name.tar unstaged=$python staged=$PG_MPI_STAGE/$name
+    if tar -cf "$pack" -C "$home" pg_mpi scaling -C "$prefix" . && seen=$(to_all_nodes "$pack" "$staged.tar"); then
+        on_all_ranks pg_mpi.cluster.unpack "$seen" "$staged"
+    else
+        false
+    fi
+    local code=$?
+    rm -f "$pack"
+    if [ "$code" != 0 ]; then unstage; return "$code"; fi
+    python=$staged/bin/python
+    PYTHONPATH=$staged:$PYTHONPATH
+    say "the environment is on every node's own disk, $SECONDS s after the start: $staged"
+}
+
+# Leave nothing on the nodes' disks.
+unstage() {
+    # shellcheck disable=SC2034  # nothing in here is to hear of a signal any more
+    local python=$unstaged asked=''
+    [ -n "$staged" ] || return 0
+    on_all_ranks pg_mpi.cluster.unpack --remove "$staged"
+}

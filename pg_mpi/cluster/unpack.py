@@ -1,0 +1,47 @@
+"""Put an environment onto a node's own disk, once, however many ranks of the node are told to.
+
+    python -m pg_mpi.cluster.unpack PACK FOLDER      unpack a tar file into a folder that is not there yet
+    python -m pg_mpi.cluster.unpack --remove FOLDER
+
+``jobs/stage.sh`` runs it on all ranks of a job. No MPI, and only the standard library: it runs from the slow disk that
+everything after it is to be spared.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+
+
+def unpack(pack, folder):
+    """Unpack as the first process of this node that comes; others have nothing to do. An error message, or None."""
+    try:
+        os.makedirs(folder)
+    except FileExistsError:
+        return None  # another rank of this node is at it: the launcher waits for that one too
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    done = subprocess.run(["tar", "-xf", pack, "-C", folder], stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        return done.stderr.strip().splitlines()[0] if done.stderr else f"tar ended with {done.returncode}"
+    if os.path.dirname(pack) == os.path.dirname(folder):  # brought here for this
+        with contextlib.suppress(OSError):
+            os.remove(pack)
+    return None
+
+
+def main(arguments):
+    """The process's exit code."""
+    if arguments[:1] == ["--remove"]:
+        shutil.rmtree(arguments[1], ignore_errors=True)
+        return 0
+    error = unpack(*arguments)
+    if error:
+        print(f"pg_mpi: error: could not unpack on {os.uname().nodename}: {error}", file=sys.stderr)
+    return int(bool(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
