@@ -13,7 +13,7 @@
 #   DOCTOR=1         examine the launch first, and do not train on one that is not sane
 #
 # A script sets `trap 'asked=1' USR1 TERM INT` before it sources this, for a signal can come before anything else. It
-# sources slurm.sh or pbs.sh too, which set `id`, `ranks` and `script`, and know `choose_launcher`, `seconds_left`,
+# sources slurm.sh or pbs.sh too, which set `id`, `ranks` and `script`, and know `choose_launcher`, `time_limit`,
 # `run_again` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
@@ -76,6 +76,13 @@ seconds() {
 # shellcheck source=jobs/stage.sh
 . "$home/jobs/stage.sh"
 
+# Seconds until the job's time is over; nothing where it has no limit. The system tells the limit, bash the time since.
+seconds_left() {
+    local limit
+    limit=$(seconds "$(time_limit)")
+    if [ -n "$limit" ]; then echo $((limit > SECONDS ? limit - SECONDS : 1)); fi
+}
+
 newest() { find "$1/checkpoints" -name 'step-*.npz' 2>/dev/null | sort | tail -n 1; }
 
 # A launcher, the environment on the nodes' own disks, and the doctor's word, each where it is asked for.
@@ -91,6 +98,19 @@ prepare() {
     fi
 }
 
+# Ask to be run again and end. Not for a job that is told to end before its time: its owner has cancelled it, or it is
+# requeued or preempted and the batch system itself sees to it.
+go_on_later() {
+    local left
+    left=$(seconds_left)
+    if [ "$asked" = TERM ] && [ "${left:-$((lead + 1))}" -gt "$lead" ]; then
+        say "ended from outside before its time: the same command goes on"
+    else
+        run_again
+    fi
+    exit "$AGAIN"
+}
+
 # Train with the arguments given, then finish, give up, or ask to be run again.
 train() {
     local folder before code left words=() stalls=0
@@ -100,8 +120,7 @@ train() {
     if [ -n "$asked" ]; then
         say "asked to stop before it had begun"
         unstage
-        run_again
-        exit "$AGAIN"
+        go_on_later
     fi
     left=$(seconds_left)
     if [ -n "$left" ]; then words=(--max-walltime $((left > 2 * lead ? left - lead : (left + 1) / 2))); fi
@@ -120,8 +139,7 @@ train() {
     fi
     mkdir -p "$folder" && echo "$stalls" >"$folder/stalls"
     say "the trainer ended with $code: it is to go on from $(basename "$(newest "$folder")")"
-    run_again
-    exit "$AGAIN"
+    go_on_later
 }
 
 # Measure steps/s on 1, 2, 4 ... and all ranks; a sweep that is broken off goes on when it is run again.
@@ -133,8 +151,7 @@ sweep() {
     code=$?
     unstage
     if [ -n "$asked" ]; then
-        run_again
-        exit "$AGAIN"
+        go_on_later
     fi
     exit "$code"
 }

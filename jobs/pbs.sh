@@ -17,22 +17,11 @@ attribute() {
         END { print value }'
 }
 
-# Seconds until the job's time is over; nothing where it has no limit. PBS tells the limit, bash the time since.
-seconds_left() {
-    local limit
-    limit=$(seconds "$(attribute Resource_List.walltime)")
-    if [ -n "$limit" ]; then echo $((limit > SECONDS ? limit - SECONDS : 1)); fi
-}
+time_limit() { attribute Resource_List.walltime; }
 
-# Submit this script's next start, which waits until this one has ended. A job that is told to end before its time is
-# deleted by its owner, or preempted, and then PBS itself runs it again (#PBS -r y): no successor in either case.
+# Submit this script's next start, which waits until this one has ended.
 run_again() {
-    local left name value list='' options=() more
-    left=$(seconds_left)
-    if [ "$asked" = TERM ] && [ "${left:-$lead}" -gt "$lead" ]; then
-        say "ended from outside before its time: submit the same command to go on"
-        return
-    fi
+    local name value list='' options=() more
     for name in select place walltime; do
         value=$(attribute "Resource_List.$name")
         if [ -n "$value" ]; then list+="${list:+,}$name=$value"; fi

@@ -19,8 +19,7 @@ choose_launcher() {
     launcher=mpirun
 }
 
-# Seconds until the job's time is over; nothing where it has no limit.
-seconds_left() { seconds "$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L | head -n 1 | tr -d ' ')"; }
+time_limit() { squeue --noheader --jobs="$SLURM_JOB_ID" --format=%l | head -n 1 | tr -d ' '; }
 
 # SLURM ends this script when it requeues the job; until then it waits.
 run_again() {

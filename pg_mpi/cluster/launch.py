@@ -35,16 +35,20 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from pg_mpi import THREAD_VARIABLES
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
 #: What the 1st, 2nd ... request to stop becomes, and which of them is the first that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
+#: Of the environment, what ranks on other nodes need.
+TOLD = ("PYTHONPATH", "PG_MPI_COMMIT", "PBS_JOBID", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
@@ -129,22 +133,28 @@ def usable_cores() -> int:
     return len(cores)
 
 
+def pbs_nodes() -> dict[str, int]:
+    """The nodes of a PBS job and how many ranks each has room for, in PBS's order; empty outside of one."""
+    nodefile = os.environ.get("PBS_NODEFILE")
+    return Counter(Path(nodefile).read_text().split()) if nodefile else {}
+
+
 def scheduled_slots() -> int | None:
     """Ranks that a batch system made room for, on all nodes; None outside of one."""
     if "SLURM_NTASKS" in os.environ:
         return int(os.environ["SLURM_NTASKS"])
-    if nodefile := os.environ.get("PBS_NODEFILE"):
-        return len(Path(nodefile).read_text().split())
-    return None
+    return sum(pbs_nodes().values()) or None
 
 
 def _openmpi_options(major: int, ranks: int) -> list[str]:
     """What Open MPI must be told before it starts this many ranks, here, as this user."""
     options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     slots = scheduled_slots()
-    nodefile = os.environ.get("PBS_NODEFILE")
-    if nodefile and "SLURM_JOB_ID" not in os.environ:  # few Open MPIs are built with PBS's own library
-        options += ["--hostfile", nodefile]
+    if "SLURM_JOB_ID" not in os.environ and (nodes := pbs_nodes()):
+        # Few Open MPIs are built with PBS's own library, and a node named once in a host file counts for all its
+        # cores. What ssh starts on other nodes has none of this environment.
+        options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
+        options += [word for name in TOLD if name in os.environ for word in ("-x", name)]
     crowded = ranks > (slots or usable_threads())
     if crowded:
         options += ["--map-by", ":OVERSUBSCRIBE"] if major >= 5 else ["--oversubscribe"]

@@ -14,6 +14,9 @@ from pg_mpi.errors import UsageError
 
 LOCK_PATIENCE = 10.0  # seconds: the ranks of a killed job need a moment to die
 
+#: What batch systems call the job and its part of an array.
+JOB = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "PBS_JOBID")
+
 
 class RunFolder:
     """A run's folder, locked for this process from ``open`` until the process ends.
@@ -117,12 +120,17 @@ def provenance(argv, ranks, mpi, places):
         "ranks": ranks,
         "mpi": mpi,
         "places": places,
-        "job": {key: os.environ[key] for key in ("SLURM_JOB_ID", "PBS_JOBID") if key in os.environ},
+        "job": {key: os.environ[key] for key in JOB if key in os.environ},
     }
 
 
 def _commit():
-    """The git commit of the package's source with ``+changes`` where it was edited; None outside git."""
+    """The git commit of the package's source with ``+changes`` where it was edited; None outside git.
+
+    ``PG_MPI_COMMIT`` tells it where the source has been copied from a clone.
+    """
+    if told := os.environ.get("PG_MPI_COMMIT"):
+        return told
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
     def git(*words):

@@ -35,7 +35,9 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 KillWait=5
-SlurmdTimeout=10
+SlurmdTimeout=6
+MessageTimeout=5
+TCPTimeout=2
 ReturnToService=2
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -97,10 +99,11 @@ class Slurm:
         wait_for((self.folder / "munge.socket").exists, 20, "munge's socket")
 
     def __exit__(self, *_):
-        with contextlib.suppress(subprocess.SubprocessError):
+        try:
             self.ask("scancel", "--user=root")
             wait_for(lambda: not self.ask("squeue", "-h"), 30, "the jobs to end")
-        self._stack.close()
+        finally:
+            self._stack.close()
 
     def ask(self, *words):
         """What a SLURM command prints; raises if it fails."""

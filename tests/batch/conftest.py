@@ -5,6 +5,15 @@ import shutil
 
 import pytest
 from cluster import Slurm
+from hosts import wait_for
+
+
+@pytest.fixture(autouse=True)
+def no_job_outlives_its_test(slurm):
+    yield
+    if slurm.ask("squeue", "-h"):
+        slurm.ask("scancel", "--user=root")
+        wait_for(lambda: not slurm.ask("squeue", "-h"), 30, "this test's jobs to end")
 
 
 @pytest.fixture(scope="session")

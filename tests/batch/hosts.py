@@ -1,7 +1,7 @@
 """Several hosts on this one machine: a network namespace each, with its own name, on one bridge. Needs root.
 
-What they are not: machines of their own. They share the cores, the memory and the disk; what is true of them is the
-network between them, which can be shaped and cut.
+What they are not: machines of their own. They share the cores, the memory and the disk, but for a folder that each has
+for itself; what is true of them is the network between them, which can be shaped and cut.
 """
 
 import contextlib
@@ -31,12 +31,14 @@ class Hosts:
 
     Attributes:
         names: ["n1", ...].
+        local: a folder that is another one, in memory, for the daemons of each host and what they start.
         stray: after the end, the processes that had to be killed: [(pid, command line)].
     """
 
     def __init__(self, count, folder):
         self.folder, self.names, self.stray = Path(folder), [f"n{n + 1}" for n in range(count)], []
-        self._bridge, self._daemons = f"pgmpi{os.getpid()}"[:15], []
+        self.local = self.folder / "local"
+        self._bridge, self._daemons, self._first = f"pgmpi{os.getpid()}"[:15], [], {}
 
     def __enter__(self):
         try:
@@ -47,6 +49,7 @@ class Hosts:
         return self
 
     def _make(self):
+        self.local.mkdir()
         say("ip", "link", "add", self._bridge, "type", "bridge")
         say("ip", "addr", "add", f"{ROOT_ADDRESS}/24", "dev", self._bridge)
         say("ip", "link", "set", self._bridge, "up")
@@ -70,8 +73,9 @@ class Hosts:
 
     def words(self, name, *words):
         """A command line that runs ``words`` on a host."""
-        inside = ["nsenter", f"--net=/run/netns/{self._space(name)}", "unshare", "--uts"]
-        return [*inside, "sh", "-c", 'hostname "$0"; exec "$@"', name, *words]
+        inside = ["nsenter", f"--net=/run/netns/{self._space(name)}", "unshare", "--uts", "--mount"]
+        mount = f"mount -t tmpfs local {self.local}"
+        return [*inside, "sh", "-c", f'hostname "$0" && {mount} && exec "$@"', name, *words]
 
     def daemon(self, name, *words, **environment):
         """Start a daemon on a host, or beside them for ``name`` None; it ends with them."""
@@ -79,8 +83,12 @@ class Hosts:
         line = self.words(name, *words) if name else words
         daemon = subprocess.Popen(line, env={**os.environ, **environment}, stdout=log, stderr=log)
         self._daemons.append(daemon)
+        self._first.setdefault(name, daemon)
         log.close()
-        return daemon
+
+    def look(self, name, *words):
+        """Run a command where a host's first daemon runs, with its own folder; what it prints."""
+        return say("nsenter", f"--mount=/proc/{self._first[name].pid}/ns/mnt", *words)
 
     # -- the network ------------------------------------------------------------------------------------
 

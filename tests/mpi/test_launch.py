@@ -109,7 +109,7 @@ OPTIONS = [  # an 8-core machine with two threads a core: flavour, ranks, root, 
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, flavour: Flavour, root: bool, threads: int) -> None:
-    for name in ("SLURM_NTASKS", "PBS_NODEFILE"):
+    for name in ("SLURM_NTASKS", "SLURM_JOB_ID", "PBS_NODEFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(launch, "flavour", lambda _: flavour)
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
@@ -142,8 +142,12 @@ def test_a_batch_system_says_how_many_fit(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("SLURM_NTASKS")
     monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
     (tmp_path / "nodes").write_text("one\none\ntwo\ntwo\n")
-    assert launch.mpirun_command(4, "mpirun") == ["mpirun", "-n", "4"]
-    assert launch.mpirun_command(5, "mpirun") == ["mpirun", *crowded, "-n", "5"]
+    for name in launch.TOLD:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", "here")
+    hosts = ["--host", "one:2,two:2", "-x", "PYTHONPATH"]
+    assert launch.mpirun_command(4, "mpirun") == ["mpirun", *hosts, "-n", "4"]
+    assert launch.mpirun_command(5, "mpirun") == ["mpirun", *hosts, *crowded, "-n", "5"]
 
 
 class Job:

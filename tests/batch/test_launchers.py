@@ -1,0 +1,86 @@
+"""Launchers that do not fit the MPI, which start so many silent jobs of one rank, and another MPI that fits srun."""
+
+import json
+import subprocess
+import sys
+
+import jobs
+import pytest
+from submitted import PLACE, finished, log, starts, submit
+
+pytestmark = pytest.mark.batch
+
+
+@pytest.fixture(scope="module")
+def mpich(tmp_path_factory):
+    """Another MPI than the tests': PyPI's MPICH in a folder of its own."""
+    folder = tmp_path_factory.mktemp("mpich")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "mpich"]
+    subprocess.run(pip, check=True, timeout=120)
+    return folder
+
+
+def run_job(slurm, cwd, line, state):
+    """Submit one line on two nodes, wait until the job is in ``state``; what it printed."""
+    told = ["--nodes=2", "--ntasks-per-node=1", "--output=job.log", "--wrap", line]
+    job = slurm.submit(cwd, *told, **PLACE, PYTHONPATH=str(jobs.ROOT))
+    slurm.until(job, state, 60)
+    return log(cwd)
+
+
+@pytest.mark.parametrize("pmi", ["none", "pmi2"])
+def test_an_srun_that_this_mpi_does_not_understand(slurm, tmp_path, pmi):
+    """Each of its processes is a world of one: the doctor says so once, and the trainer does not start."""
+    line = f"srun --mpi={pmi} {sys.executable} -m"
+    text = run_job(slurm, tmp_path, f"{line} pg_mpi.doctor --strict --json --seconds 0.2", "FAILED")
+    (finding,) = json.loads(next(line for line in text.splitlines() if line.startswith("{")))["findings"]
+    assert finding["name"] == "alone" and "srun --mpi=pmix" in finding["cure"]
+    assert text.count("FAULT alone") == 1 and text.count("verdict: 1 fault") == 1
+    text = run_job(slurm, tmp_path, f"{line} pg_mpi.train --run-dir run", "FAILED")
+    assert text.count("the launcher started 2 processes, but MPI sees 1") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_mpirun_of_another_mpi(tmp_path, mpich):
+    line = [mpich / "bin" / "mpirun", "-n", "2", sys.executable, "-m"]
+    done = jobs.run([*line, "pg_mpi.doctor", "--strict", "--json", "--seconds", "0.2"], tmp_path)
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 1 and [finding["name"] for finding in result["findings"]] == ["alone"]
+    text = result["findings"][0]["text"]
+    assert "hydra_pmi_proxy" in text and "Open MPI" in text
+    refused = jobs.run([*line, "pg_mpi.train", "--run-dir", "run"], tmp_path)
+    assert refused.returncode == 2 and "the launcher started 2 processes, but MPI sees 1" in jobs.one_line(refused)
+
+
+def test_mpich_by_pmi2(slurm, tmp_path, mpich):
+    """A site whose MPI is MPICH: the script finds the srun that fits it, and the ranks are one world."""
+    library = {"MPI4PY_LIBMPI": str(mpich / "lib" / "libmpi.so.12")}
+    job = submit(slurm, tmp_path, ["--nodes=2"], "--total-timesteps", "3000", **library)
+    slurm.until(job, "COMPLETED", 120)
+    assert finished(tmp_path) and "2 ranks by srun --mpi=pmi2" in log(tmp_path), log(tmp_path)
+    (start,) = starts(tmp_path)
+    assert start["ranks"] == 2 and "MPICH" in start["mpi"]
+
+
+def test_a_staged_job(slurm, tmp_path):
+    """Python starts from each node's own disk, tells the same commit, and leaves nothing there."""
+    local = str(slurm.hosts.local)
+    flags = ["--total-timesteps", "3000"]
+    job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_STAGE=local, PG_MPI_LAUNCHER="mpirun", DOCTOR="1")
+    slurm.until(job, "COMPLETED", 180)
+    assert finished(tmp_path), log(tmp_path)
+    (start,) = starts(tmp_path)
+    assert start["ranks"] == 4 and start["command"][0].startswith(local) and start["commit"]
+    assert f"{local}/pg_mpi-{job}-" in log(tmp_path)
+    for host in slurm.hosts.names:
+        assert slurm.hosts.look(host, "ls", local) == "", host
+    assert not list(tmp_path.glob("*.tar"))
+
+
+def test_a_node_without_room_ends_a_staged_job(slurm, tmp_path):
+    """What could not be put onto every node is said, with a code, before anything is trained."""
+    job = submit(slurm, tmp_path, ["--nodes=2"], PG_MPI_STAGE="/proc/pg_mpi", PG_MPI_LAUNCHER="mpirun")
+    slurm.until(job, "FAILED", 90)
+    assert "unset PG_MPI_STAGE" in log(tmp_path) and slurm.job(job)["ExitCode"] == "2:0"
+    assert not (tmp_path / "run").exists()

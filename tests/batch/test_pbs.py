@@ -1,0 +1,117 @@
+"""The PBS scripts, through SLURM's PBS commands. This is not OpenPBS, and does not prove that OpenPBS takes them.
+
+Those commands ignore ``-j`` and ``-N``, take resources that do not exist, and set no PBS_NODEFILE: here a file that
+each script's bash reads first makes it, as PBS would. So every directive and every resource is held against a list of
+what OpenPBS documents, and the path through PBS_NODEFILE alone is tested over ssh in test_hosts.py.
+"""
+
+import re
+import subprocess
+
+import jobs
+import pytest
+from hosts import wait_for
+from submitted import PLACE, SCRIPTS, SMALL, finished, log, same_end, starts, until_it_trains
+
+pytestmark = [pytest.mark.batch, pytest.mark.quick]
+
+SELECT = r"select=\d+:ncpus=\d+(:(mpiprocs|ompthreads)=\d+)*"
+#: Directives of OpenPBS's qsub that a script of ours may use, and what may follow them.
+DIRECTIVES = {"-N": r"[\w.-]{1,230}", "-j": "oe", "-r": "[yn]", "-l": rf"({SELECT}|walltime=[\d:]+)"}
+#: Options that a script gives to qsub itself, for its successor.
+OPTIONS = {"-V", "-N", "-W", "-l", "-q", "-A"}
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.pbs")), ids=lambda path: path.name)
+def test_every_directive_is_one_of_openpbs(script):
+    """A script's directives stand before its first command, each one known, each value of a known form."""
+    lines = script.read_text(encoding="utf-8").splitlines()
+    said = [line for line in lines if line.startswith("#PBS")]
+    first = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
+    assert said and all(lines.index(line) < first for line in said), "PBS reads none after the first command"
+    for line in said:
+        _, option, value = line.split(maxsplit=2)
+        assert re.fullmatch(DIRECTIVES[option], value), line
+    assert "#SBATCH" not in "\n".join(lines)
+
+
+def test_the_commands_that_the_scripts_name_are_of_openpbs():
+    """The example in each script's head asks for resources as OpenPBS writes them; so does the call of qsub."""
+    for script in SCRIPTS.glob("*.pbs"):
+        (line,) = (line for line in script.read_text(encoding="utf-8").splitlines() if " qsub " in line)
+        asked = re.search(r"qsub -V -l (\S+) jobs/(\S+)$", line)
+        assert asked[2] == script.name
+        assert re.fullmatch(rf"{SELECT},walltime=\d+:\d\d:\d\d", asked[1]), asked[1]
+    call = re.search(r"\$\(qsub (.*?)\); then", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"), re.S)[1]
+    assert set(re.findall(r" (-\w)\b", f" {call}")) <= OPTIONS
+    assert "depend=afterany:$PBS_JOBID" in call
+
+
+@pytest.fixture
+def qsub(slurm, tmp_path):
+    """Submit a script of ours with ``qsub``: the job's number."""
+    mom = tmp_path / "mom.sh"  # PBS's own daemon on a node makes this file before a script begins
+    mom.write_text('[ -n "${PBS_NODEFILE:-}" ] || export PBS_NODEFILE=$(generate_pbs_nodefile)\n', encoding="utf-8")
+
+    def submit(script, select, arguments, **told):
+        asked = f"select={select},walltime=00:05:00"
+        environment = {**slurm.environment, "BASH_ENV": str(mom), **PLACE, "ARGS": arguments, **told}
+        environment["PG_MPI_QSUB"] = f"-l {asked}"  # for SLURM's qstat does not tell what was asked for
+        line = ["qsub", "-V", "-l", asked, str(SCRIPTS / script)]
+        done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return submit
+
+
+def words(*flags):
+    """The trainer's arguments as one text for ARGS."""
+    return " ".join(["--run-dir 'a run'", *SMALL, *flags])
+
+
+def output(folder):
+    """What all the jobs of a folder have printed."""
+    return "".join(log(folder, path) for path in sorted(folder.glob("*.[oe][0-9]*")))
+
+
+def test_a_chain_of_successors_ends_with_the_same_bits(slurm, qsub, tmp_path):
+    """A start that is out of time submits the next one, which begins when it has ended; the last one submits none."""
+    flags = ["--total-timesteps", "12000"]
+    first = qsub("train.pbs", "2:ncpus=1:mpiprocs=1", words(*flags, "--max-walltime 5"))
+    wait_for(lambda: finished(tmp_path, "a run"), 120, lambda: output(tmp_path))
+    wait_for(lambda: not slurm.ask("squeue", "-h"), 30, "the last job to end")
+    told = starts(tmp_path, "a run")
+    assert len(told) >= 2 and all(start["ranks"] == 2 for start in told), output(tmp_path)
+    numbers = [start["job"]["PBS_JOBID"] for start in told]
+    assert numbers == [str(int(first) + n) for n in range(len(told))]
+    assert output(tmp_path).count("the next start is") == len(told) - 1
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    line = jobs.command(2, "pg_mpi.train", "--run-dir", "a run", *SMALL, *flags)
+    assert jobs.run(line, whole).returncode == 0
+    same_end(tmp_path, whole, run="a run")
+
+
+def test_a_stop_by_usr1_has_a_successor_and_a_deleted_job_has_none(slurm, qsub, tmp_path):
+    job = qsub("train.pbs", "1:ncpus=1:mpiprocs=1", words())
+    until_it_trains(tmp_path, 1, "a run")
+    slurm.ask("scancel", "--batch", "--signal=USR1", job)  # what `qsig -s SIGUSR1` sends
+    wait_for(lambda: len(starts(tmp_path, "a run")) == 2, 60, lambda: output(tmp_path))
+    assert "asked to stop by a signal" in output(tmp_path)
+    slurm.ask("qdel", str(int(job) + 1))
+    wait_for(lambda: not slurm.ask("squeue", "-h"), 30, "the deleted job to end")
+    assert not finished(tmp_path, "a run") and output(tmp_path).count("the next start is") == 1
+
+
+def test_wrong_usage_has_no_successor(slurm, qsub, tmp_path):
+    job = qsub("train.pbs", "1:ncpus=1:mpiprocs=1", "--gama 0.9")
+    slurm.until(job, "FAILED", 60)
+    assert output(tmp_path).count("did you mean --gamma") == 1 and "next start" not in output(tmp_path)
+
+
+def test_scaling(slurm, qsub, tmp_path):
+    arguments = "--seconds 4 --warmup 2 --hidden 16 --update-epochs 1 --minibatch-size 512"
+    job = qsub("scaling.pbs", "2:ncpus=1:mpiprocs=1", arguments)
+    slurm.until(job, "COMPLETED", 120)
+    assert re.search(r"ranks +steps/s.*\n +1 .*\n +2 ", output(tmp_path)), output(tmp_path)
