@@ -28,6 +28,7 @@ def describe(world):
         "blas": pinning.pools(),
         "mpi": mpi(world),
         "memory_mb": memory_mb(),
+        "imported": imported(),
         "versions": versions(),
     }
 
@@ -110,6 +111,26 @@ def memory_mb():
         return min(free, (limit - used) // 2**20)
     except (OSError, ValueError):  # no limit
         return free
+
+
+def imported():
+    """How many modules this process has read from the environment and from our code, and where they lie."""
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    count = sum(file.startswith((os.path.join(sys.prefix, ""), os.path.join(ours, ""))) for file in files)
+    return {"modules": count, "from": sys.prefix, "file_system": file_system(sys.prefix)}
+
+
+def file_system(path, mounts="/proc/self/mounts"):
+    """The kind of file system that a path lies on, as ext4, nfs4 or lustre; None where the system does not tell."""
+    path = os.path.join(os.path.realpath(path), "")
+    try:
+        lines = Path(mounts).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    kinds = {line.split()[1]: line.split()[2] for line in lines}  # of two on one place the later one is seen
+    above = [place for place in kinds if path.startswith(os.path.join(place, ""))]
+    return kinds[max(above, key=len)] if above else None
 
 
 def versions():

@@ -30,7 +30,11 @@ def text(result):
         times = (f"{_bytes(int(size))} {_time(seconds)}" for size, seconds in result["allreduce_s"].items())
         lines.append(f"  Allreduce     {', '.join(times)}")
     slowest = max(ranks, key=lambda rank: rank["import_s"])
-    lines.append(f"  start         {slowest['import_s']:.1f} s until imported, rank {slowest['rank']}, the slowest")
+    read = slowest["imported"]
+    lines.append(
+        f"  start         {slowest['import_s']:.1f} s until imported, rank {slowest['rank']}, the slowest; "
+        f"{read['modules']} modules from {read['from']} ({read['file_system']})"
+    )
     return lines + _verdict(result["findings"])
 
 

@@ -210,8 +210,12 @@ def _imports(ranks):
     slowest = max(ranks, key=lambda rank: rank["import_s"])
     if slowest["import_s"] < SLOW_IMPORT:
         return []
-    text = f"rank {slowest['rank']} ({slowest['host']}) took {slowest['import_s']:.0f} s to start and import"
-    return [Finding("import", True, text, "put the environment on node-local disk before the job starts")]
+    read = slowest["imported"]
+    text = (
+        f"rank {slowest['rank']} ({slowest['host']}) took {slowest['import_s']:.0f} s to start and import "
+        f"{read['modules']} modules from {read['from']} ({read['file_system']})"
+    )
+    return [Finding("import", True, text, "PG_MPI_STAGE=/tmp has the job script put them on each node's own disk")]
 
 
 def _clocks(ranks):

@@ -10,6 +10,7 @@ from pathlib import Path
 from hosts import ROOT_ADDRESS, Hosts, wait_for
 
 NODES = 4
+ENDS = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
 NODE = "Port=27001 CPUs=2 RealMemory=4000"
 CONF = """\
 ClusterName=pg_mpi
@@ -134,6 +135,13 @@ class Slurm:
             if job["JobState"] == "PENDING" and job["Reason"] == "BeginTime":
                 time.sleep(2)  # started within the second of its requeue, slurmd takes it for the killed one
                 self.ask("scontrol", "update", f"JobId={number}", "StartTime=now")
+            assert job["JobState"] not in ENDS - {state}, self._last_words(number)
             return job["JobState"] == state
 
-        wait_for(reached, seconds, f"job {number} to be {state}: {self.job(number)}")
+        wait_for(reached, seconds, lambda: f"job {number} to be {state}: {self._last_words(number)}")
+
+    def _last_words(self, number):
+        job = self.job(number)
+        log = Path(job["StdOut"])
+        said = log.read_text(encoding="utf-8", errors="replace")[-3000:] if log.exists() else ""
+        return f"{job['JobState']} {job['Reason']}\n{said}"

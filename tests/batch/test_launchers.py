@@ -67,11 +67,11 @@ def test_a_staged_job(slurm, tmp_path):
     """Python starts from each node's own disk, tells the same commit, and leaves nothing there."""
     local = str(slurm.hosts.local)
     flags = ["--total-timesteps", "3000"]
-    job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_STAGE=local, PG_MPI_LAUNCHER="mpirun", DOCTOR="1")
+    job = submit(slurm, tmp_path, ["--nodes=2"], *flags, PG_MPI_STAGE=local, PG_MPI_LAUNCHER="mpirun", DOCTOR="1")
     slurm.until(job, "COMPLETED", 180)
     assert finished(tmp_path), log(tmp_path)
     (start,) = starts(tmp_path)
-    assert start["ranks"] == 4 and start["command"][0].startswith(local) and start["commit"]
+    assert start["ranks"] == 2 and start["command"][0].startswith(local) and start["commit"]
     assert f"{local}/pg_mpi-{job}-" in log(tmp_path)
     for host in slurm.hosts.names:
         assert slurm.hosts.look(host, "ls", local) == "", host

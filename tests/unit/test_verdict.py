@@ -26,6 +26,7 @@ def rank(number, threads, host="n1", **changes):
         "memory_mb": 16_000,
         "versions": {"python": "3.11.7", "numpy": "2.4.6"},
         "import_s": 1.5,
+        "imported": {"modules": 180, "from": "/shared/env", "file_system": "lustre"},
         "clock_s": 0.0,
         "emulator": {"rom": "pong.bin", "rom_sha256": "abc", "sps": 4700, "cpu_share": 0.99},
         **changes,
@@ -156,3 +157,10 @@ def test_a_report_of_a_sane_launch():
     assert lines[0] == "2 ranks on 1 host, started by prted; Open MPI v5.0.11"
     assert "8 B 13 us, 66 kB 60 us, 4.2 MB 2.0 ms" in text and "9,400 steps/s in all" in text
     assert lines[-1] == "verdict: sane"
+
+
+def test_the_file_system_is_that_of_the_nearest_mount(tmp_path):
+    (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\nfs:/x /ho lustre rw 0 0\nfs:/y /home/me nfs4 rw 0 0\n")
+    kinds = [facts.file_system(path, tmp_path / "mounts") for path in ("/home/me/env", "/home/mel", "/ho", "/opt")]
+    assert kinds == ["nfs4", "ext4", "lustre", "ext4"]
+    assert facts.file_system("/opt", tmp_path / "none") is None

@@ -1,0 +1,80 @@
+"""Start-up with and without jobs/stage.sh, on the four-node SLURM of this folder: one JSON file.
+
+    python tests/batch/startup.py OUT.json [--repeats 3]
+
+Each point is a job with one rank a node whose doctor tells how long the slowest rank took until all was imported, and
+how many modules it read from where; caches are emptied before. All nodes are this one machine, and what is shared here
+is its disk, not a file system over a network: this shows what staging costs and that it works, not what it saves.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+from cluster import Slurm  # noqa: E402
+from submitted import PLACE, SCRIPTS, log  # noqa: E402
+
+from pg_mpi.record.run_folder import write_json  # noqa: E402
+from scaling.command import facts  # noqa: E402
+
+#: A job that only prepares: common.sh's own functions, and the doctor's report as JSON in place of training.
+JOB = """#!/usr/bin/env bash
+trap 'asked=1' USR1 TERM INT
+. {scripts}/common.sh
+. {scripts}/slurm.sh
+prepare ""
+on_all_ranks pg_mpi.doctor --json --seconds 0.1
+unstage
+"""
+
+
+def measure(slurm, nodes, stage):
+    """One job: seconds and modules of the slowest rank, and seconds that staging took."""
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "job.sh")
+        script.write_text(JOB.format(scripts=SCRIPTS), encoding="utf-8")
+        told = {**PLACE, "PG_MPI_LAUNCHER": "srun --mpi=pmix"}
+        if stage:
+            told["PG_MPI_STAGE"] = str(slurm.hosts.local)
+        options = [f"--nodes={nodes}", "--ntasks-per-node=1", "--output=job.log", script]
+        slurm.until(slurm.submit(folder, *options, **told), "COMPLETED", 120)
+        text = log(folder)
+    ranks = json.loads(next(line for line in text.splitlines() if line.startswith("{")))["ranks"]
+    slowest = max(ranks, key=lambda rank: rank["import_s"])
+    staged = re.search(r"disk, (\d+) s after the start", text)
+    return {"import_s": slowest["import_s"], **slowest["imported"], "staged_s": int(staged[1]) if staged else None}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", help="the JSON file to write")
+    parser.add_argument("--repeats", type=int, default=3, help="jobs of each point, in turns (default: 3)")
+    args = parser.parse_args()
+    points = [(nodes, stage) for nodes in (1, 2, 4) for stage in (False, True)]
+    seen = {point: [] for point in points}
+    with tempfile.TemporaryDirectory() as folder, Slurm(folder) as slurm:
+        for _ in range(args.repeats):
+            for point in points:
+                seen[point].append(measure(slurm, *point))
+                print(point, seen[point][-1], file=sys.stderr, flush=True)
+    rows = []
+    for (nodes, stage), group in seen.items():
+        seconds = [row["import_s"] for row in group]
+        kept = {name: group[0][name] for name in ("modules", "file_system")}
+        staged = statistics.median(row["staged_s"] for row in group) if stage else None
+        rows.append({"nodes": nodes, "staged": stage, "import_s": seconds, **kept, "staged_after_s": staged})
+        print(
+            f"{nodes} nodes, {'staged' if stage else 'not staged'}: {statistics.median(seconds):.2f} s, {kept}, {staged}"
+        )
+    write_json(args.out, {"rows": rows, **facts("tests/batch/startup.py", sys.argv[1:])})
+
+
+if __name__ == "__main__":
+    main()
