@@ -70,9 +70,8 @@ def main():
         kept = {name: group[0][name] for name in ("modules", "file_system")}
         staged = statistics.median(row["staged_s"] for row in group) if stage else None
         rows.append({"nodes": nodes, "staged": stage, "import_s": seconds, **kept, "staged_after_s": staged})
-        print(
-            f"{nodes} nodes, {'staged' if stage else 'not staged'}: {statistics.median(seconds):.2f} s, {kept}, {staged}"
-        )
+        how = f"staged {staged:.0f} s after the start" if stage else "not staged"
+        print(f"{nodes} nodes, {how}: imported after {statistics.median(seconds):.2f} s, {kept}")
     write_json(args.out, {"rows": rows, **facts("tests/batch/startup.py", sys.argv[1:])})
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from pg_mpi.doctor import report, verdict
+from pg_mpi.doctor.facts import file_system
 
 QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
 
@@ -161,6 +162,6 @@ def test_a_report_of_a_sane_launch():
 
 def test_the_file_system_is_that_of_the_nearest_mount(tmp_path):
     (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\nfs:/x /ho lustre rw 0 0\nfs:/y /home/me nfs4 rw 0 0\n")
-    kinds = [facts.file_system(path, tmp_path / "mounts") for path in ("/home/me/env", "/home/mel", "/ho", "/opt")]
+    kinds = [file_system(path, tmp_path / "mounts") for path in ("/home/me/env", "/home/mel", "/ho", "/opt")]
     assert kinds == ["nfs4", "ext4", "lustre", "ext4"]
-    assert facts.file_system("/opt", tmp_path / "none") is None
+    assert file_system("/opt", tmp_path / "none") is None
