@@ -49,6 +49,21 @@ PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
 """
 
 
+@contextlib.contextmanager
+def pmix_by_its_bare_name():
+    """SLURM's plugin opens libpmix.so, which Debian leaves to a package for developers: a link, for as long as this."""
+    library = next(Path("/usr/lib").glob("*/pmix2/lib/libpmix.so.2"))
+    link = library.with_name("libpmix.so")
+    missing = not link.exists()
+    if missing:
+        link.symlink_to(library.name)
+    try:
+        yield
+    finally:
+        if missing:
+            link.unlink()
+
+
 class Slurm:
     """The cluster: a node on each of four hosts. A context manager: started on entry, gone on exit.
 
@@ -68,6 +83,7 @@ class Slurm:
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
+            stack.enter_context(pmix_by_its_bare_name())
             stack.enter_context(self.hosts)
             self._start()
             self._stack = stack.pop_all()
@@ -83,18 +99,11 @@ class Slurm:
         (folder / "slurm.conf").write_text(conf, encoding="utf-8")
         (folder / "plugstack.conf").write_text("optional spank_pbs.so\n", encoding="utf-8")
         self._munge()
-        told = {"SLURM_CONF": self.environment["SLURM_CONF"], "LD_LIBRARY_PATH": str(self._pmix())}
+        told = {"SLURM_CONF": self.environment["SLURM_CONF"]}
         self.hosts.daemon(None, "/usr/sbin/slurmctld", "-D", "-c", **told)
         for node in nodes:
             self.hosts.daemon(node, "/usr/sbin/slurmd", "-D", "-N", node, **told)
         wait_for(lambda: self.ask("sinfo", "-h", "-o", "%T %D") == f"idle {NODES}", 60, "nodes to be idle")
-
-    def _pmix(self):
-        """A folder in which SLURM's plugin finds PMIx by the bare name that it looks for."""
-        folder = self.folder / "lib"
-        folder.mkdir()
-        (folder / "libpmix.so").symlink_to(next(Path("/usr/lib").glob("*/pmix2/lib/libpmix.so.2")))
-        return folder
 
     def _munge(self):
         """A munge of our own: a key, a socket and a process in the folder."""

@@ -1,8 +1,8 @@
 """The PBS scripts, through SLURM's PBS commands. This is not OpenPBS, and does not prove that OpenPBS takes them.
 
 Those commands ignore ``-j`` and ``-N``, take resources that do not exist, and set no PBS_NODEFILE: here a file that
-each script's bash reads first makes it, as PBS would. So every directive and every resource is held against a list of
-what OpenPBS documents, and the path through PBS_NODEFILE alone is tested over ssh in test_hosts.py.
+each script's bash reads first makes it, as PBS would. So test_scripts.py holds every directive and every resource
+against a list of what OpenPBS documents, and test_hosts.py takes the way through PBS_NODEFILE alone, over ssh.
 """
 
 import re
@@ -14,37 +14,6 @@ from hosts import wait_for
 from submitted import PLACE, SCRIPTS, SMALL, finished, log, same_end, starts, until_it_trains
 
 pytestmark = [pytest.mark.batch, pytest.mark.quick]
-
-SELECT = r"select=\d+:ncpus=\d+(:(mpiprocs|ompthreads)=\d+)*"
-#: Directives of OpenPBS's qsub that a script of ours may use, and what may follow them.
-DIRECTIVES = {"-N": r"[\w.-]{1,230}", "-j": "oe", "-r": "[yn]", "-l": rf"({SELECT}|walltime=[\d:]+)"}
-#: Options that a script gives to qsub itself, for its successor.
-OPTIONS = {"-V", "-N", "-W", "-l", "-q", "-A"}
-
-
-@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.pbs")), ids=lambda path: path.name)
-def test_every_directive_is_one_of_openpbs(script):
-    """A script's directives stand before its first command, each one known, each value of a known form."""
-    lines = script.read_text(encoding="utf-8").splitlines()
-    said = [line for line in lines if line.startswith("#PBS")]
-    first = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
-    assert said and all(lines.index(line) < first for line in said), "PBS reads none after the first command"
-    for line in said:
-        _, option, value = line.split(maxsplit=2)
-        assert re.fullmatch(DIRECTIVES[option], value), line
-    assert "#SBATCH" not in "\n".join(lines)
-
-
-def test_the_commands_that_the_scripts_name_are_of_openpbs():
-    """The example in each script's head asks for resources as OpenPBS writes them; so does the call of qsub."""
-    for script in SCRIPTS.glob("*.pbs"):
-        (line,) = (line for line in script.read_text(encoding="utf-8").splitlines() if " qsub " in line)
-        asked = re.search(r"qsub -V -l (\S+) jobs/(\S+)$", line)
-        assert asked[2] == script.name
-        assert re.fullmatch(rf"{SELECT},walltime=\d+:\d\d:\d\d", asked[1]), asked[1]
-    call = re.search(r"\$\(qsub (.*?)\); then", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"), re.S)[1]
-    assert set(re.findall(r" (-\w)\b", f" {call}")) <= OPTIONS
-    assert "depend=afterany:$PBS_JOBID" in call
 
 
 @pytest.fixture
@@ -111,7 +80,7 @@ def test_wrong_usage_has_no_successor(slurm, qsub, tmp_path):
 
 
 def test_scaling(slurm, qsub, tmp_path):
-    arguments = "--seconds 4 --warmup 2 --hidden 16 --update-epochs 1 --minibatch-size 512"
+    arguments = " ".join(["--seconds 8 --warmup 1 --hidden 16", *jobs.STEPS])
     job = qsub("scaling.pbs", "2:ncpus=1:mpiprocs=1", arguments)
     slurm.until(job, "COMPLETED", 120)
     assert re.search(r"ranks +steps/s.*\n +1 .*\n +2 ", output(tmp_path)), output(tmp_path)

@@ -82,6 +82,7 @@ def test_a_preempted_job_ends_with_the_same_bits(slurm, tmp_path):
     same_end(tmp_path, tmp_path / "whole")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("how", ["requeued", "asked"])
 def test_a_job_that_an_operator_stops_goes_on(slurm, tmp_path, how):
     """Both let it checkpoint: srun's ranks hear ``scontrol requeue``'s TERM some seconds before its KILL."""
@@ -179,3 +180,21 @@ def test_an_array_task_without_a_setting_says_so(slurm, tmp_path):
     job = submit(slurm, tmp_path, ["--array=2", "--nodes=1"], script="tune.slurm", SETTINGS="list.txt")
     slurm.until(f"{job}_2", "FAILED", 60)
     assert "list.txt has no line 2" in log(tmp_path)
+
+
+def test_a_sweep_that_is_stopped_goes_on(slurm, tmp_path):
+    """A point that was measured before the stop is not measured again."""
+    flags = ["--seconds", "8", "--warmup", "1", "--repeats", "2", *jobs.STEPS]
+    told = {"script": "scaling.slurm", "PG_MPI_LAUNCHER": "srun --mpi=pmix"}
+    job = submit(slurm, tmp_path, ["--nodes=2"], *flags, **told)
+    first = tmp_path / "runs" / f"sweep-{job}" / "ranks-000001-0.json"
+    wait_for(first.exists, 60, lambda: log(tmp_path))
+    measured = first.stat().st_mtime_ns
+    slurm.ask("scancel", "--batch", "--signal=USR1", job)
+    wait_for(lambda: slurm.job(job)["JobState"] == "PENDING", 30, lambda: log(tmp_path))
+    slurm.until(job, "COMPLETED", 120)
+    points = sorted(path.name for path in first.parent.glob("ranks-*.json"))
+    assert points == [f"ranks-{ranks:06d}-{repeat}.json" for ranks in (1, 2) for repeat in (0, 1)]
+    assert first.stat().st_mtime_ns == measured
+    assert not list(tmp_path.glob(".sweep-*")), "the run of a point was left behind"
+    assert log(tmp_path).count("steps/s ") == 1
