@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 
-from pg_mpi.cluster import launch
+from pg_mpi.cluster import launch, mpirun
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
@@ -48,7 +48,7 @@ def prepare(argv):
     """
     args, rest = parser().parse_known_args(argv)
     command.check_flags(rest, parser(), REFUSED)
-    args.ranks = launch.usable_threads() if args.ranks is None else checked(integer(), args.ranks, "--ranks")
+    args.ranks = mpirun.usable_threads() if args.ranks is None else checked(integer(), args.ranks, "--ranks")
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     args.repeats = checked(integer(), args.repeats, "--repeats")
     config, given = parse_train(["--preset", args.preset, *rest])
@@ -63,7 +63,7 @@ def main(argv):
     if args.out:
         command.make_folder(args.out)
     with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
-        start = launch.mpirun_command(args.ranks) if args.ranks > 1 else []
+        start = mpirun.mpirun_command(args.ranks) if args.ranks > 1 else []
         code = launch.run([*start, sys.executable, "-m", "scaling.ranks", folder, *argv])
         if code:
             return code

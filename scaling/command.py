@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 
-from pg_mpi.cluster import launch, launched
+from pg_mpi.cluster import launched, mpirun
 from pg_mpi.config import train_parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import nearest
@@ -20,7 +20,7 @@ def facts(module, argv):
         "command": shlex.join(["python", "-m", module, *argv]),
         **{name: start[name] for name in ("commit", "time", "versions")},
         "cpu": cpu_model(),
-        "cores": launch.usable_threads(),
+        "cores": mpirun.usable_threads(),
     }
 
 

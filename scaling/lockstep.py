@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster import launch
+from pg_mpi.cluster import launch, mpirun
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
@@ -98,7 +98,7 @@ def main(argv):
 
 
 def _crowded(ranks):
-    return ranks > launch.usable_threads()
+    return ranks > mpirun.usable_threads()
 
 
 def train(folder, ranks, words, seconds):

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster.launch import usable_threads
+from pg_mpi.cluster.mpirun import usable_threads
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, span

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster.launch import mpirun_command
+from pg_mpi.cluster.mpirun import mpirun_command
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, duration, integer, real, span

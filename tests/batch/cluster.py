@@ -78,8 +78,9 @@ class Slurm:
         self.folder = Path(folder)
         # all nodes are the same two cores: each mpirun daemon would bind its first rank to the first of them
         unbound = {"PRTE_MCA_hwloc_default_binding_policy": "none"}
-        self.environment = {**os.environ, **unbound, "SLURM_CONF": str(self.folder / "slurm.conf")}
         self.hosts = Hosts(NODES, folder)
+        own = {"SLURM_CONF": str(self.folder / "slurm.conf"), "TMPDIR": str(self.hosts.local)}
+        self.environment = {**os.environ, **unbound, **own}
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:

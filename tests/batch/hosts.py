@@ -31,7 +31,8 @@ class Hosts:
 
     Attributes:
         names: ["n1", ...].
-        local: a folder that is another one, in memory, for the daemons of each host and what they start.
+        local: a folder that is another one, in memory, for the daemons of each host and what they start; so is
+            /dev/shm, where killed ranks leave theirs.
         stray: after the end, the processes that had to be killed: [(pid, command line)].
     """
 
@@ -74,7 +75,7 @@ class Hosts:
     def words(self, name, *words):
         """A command line that runs ``words`` on a host."""
         inside = ["nsenter", f"--net=/run/netns/{self._space(name)}", "unshare", "--uts", "--mount"]
-        mount = f"mount -t tmpfs local {self.local}"
+        mount = f"mount -t tmpfs local {self.local} && mount -t tmpfs shm /dev/shm"
         return [*inside, "sh", "-c", f'hostname "$0" && {mount} && exec "$@"', name, *words]
 
     def daemon(self, name, *words, **environment):

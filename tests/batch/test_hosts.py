@@ -15,7 +15,11 @@ pytestmark = pytest.mark.batch
 def hosts(slurm):
     """The cluster's four hosts with an sshd each; mpirun reaches them by ``PRTE_MCA_plm_ssh_args``."""
     config = slurm.hosts.serve_ssh()
-    slurm.hosts.told = {"PRTE_MCA_plm_ssh_args": f"-F {config}", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+    slurm.hosts.told = {
+        "TMPDIR": str(slurm.hosts.local),
+        "PRTE_MCA_plm_ssh_args": f"-F {config}",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+    }
     yield slurm.hosts
     slurm.hosts.shape()
 

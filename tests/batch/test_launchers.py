@@ -74,7 +74,7 @@ def test_a_staged_job(slurm, tmp_path):
     assert start["ranks"] == 2 and start["command"][0].startswith(local) and start["commit"]
     assert f"{local}/pg_mpi-{job}-" in log(tmp_path)
     for host in slurm.hosts.names:
-        assert slurm.hosts.look(host, "ls", local) == "", host
+        assert "pg_mpi-" not in slurm.hosts.look(host, "ls", local), host
     assert not list(tmp_path.glob("*.tar"))
 
 

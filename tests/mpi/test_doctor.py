@@ -6,7 +6,7 @@ import sys
 
 import jobs
 
-from pg_mpi.cluster import launch
+from pg_mpi.cluster import mpirun
 
 QUICK = ["--seconds", "0.2", "--json", "--strict"]
 
@@ -25,12 +25,12 @@ def faults(result):
 def by_mpirun(ranks, *before):
     """A doctor's command line on so many ranks, not bound; ``before``: a program that starts each one."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    mpirun = [launch.find_mpirun(), *root, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "-n", str(ranks)]
-    return [*mpirun, *before, sys.executable, "-m", "pg_mpi.doctor"]
+    start = [mpirun.find_mpirun(), *root, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "-n", str(ranks)]
+    return [*start, *before, sys.executable, "-m", "pg_mpi.doctor"]
 
 
 def test_sane(tmp_path):
-    ranks = min(2, launch.usable_cores())
+    ranks = min(2, mpirun.usable_cores())
     result, code, output = examine(jobs.command(ranks, "pg_mpi.doctor"), tmp_path)
     assert faults(result) == set(), output
     assert code == bool(result["findings"])

