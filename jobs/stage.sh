@@ -12,7 +12,7 @@ stage() {
     export PG_MPI_COMMIT
     pack=$PWD/$name.tar unstaged=$python staged=$PG_MPI_STAGE/$name
     if tar -cf "$pack" -C "$home" pg_mpi scaling -C "$prefix" . && seen=$(to_all_nodes "$pack" "$staged.tar"); then
-        on_all_ranks pg_mpi.cluster.unpack "$seen" "$staged"
+        on_all_ranks jobs.unpack "$seen" "$staged"
     else
         false
     fi
@@ -29,5 +29,5 @@ unstage() {
     # shellcheck disable=SC2034  # nothing in here is to hear of a signal any more
     local python=$unstaged asked=''
     [ -n "$staged" ] || return 0
-    on_all_ranks pg_mpi.cluster.unpack --remove "$staged"
+    on_all_ranks jobs.unpack --remove "$staged"
 }

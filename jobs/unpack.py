@@ -1,7 +1,7 @@
 """Put an environment onto a node's own disk, once, however many ranks of the node are told to.
 
-    python -m pg_mpi.cluster.unpack PACK FOLDER      unpack a tar file into a folder that is not there yet
-    python -m pg_mpi.cluster.unpack --remove FOLDER
+    python -m jobs.unpack PACK FOLDER      unpack a tar file into a folder that is not there yet
+    python -m jobs.unpack --remove FOLDER
 
 ``jobs/stage.sh`` runs it on all ranks of a job. No MPI, and only the standard library: it runs from the slow disk that
 everything after it is to be spared.
