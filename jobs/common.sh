@@ -12,8 +12,7 @@
 #                    place, walltime, queue and account are those of this start)
 #   DOCTOR=1         examine the launch first, and do not train on one that is not sane
 #
-# A script sets `trap 'asked=1' USR1 TERM INT` before it sources this, for a signal can come before anything else. It
-# sources slurm.sh or pbs.sh too, which set `id`, `ranks` and `script`, and know `choose_launcher`, `time_limit`,
+# A script sets its first traps before it sources this, for a signal can come before anything else. It sources slurm.sh or pbs.sh too, which set `id`, `ranks` and `script`, and know `choose_launcher`, `time_limit`,
 # `run_again` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
@@ -24,18 +23,19 @@ if [ -f "$home/jobs/site.sh" ]; then . "$home/jobs/site.sh"; fi
 python=${PG_MPI_PYTHON:-$home/.venv/bin/python}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 export MKL_NUM_THREADS=${MKL_NUM_THREADS:-1} PMIX_SECURITY_MODE=${PMIX_SECURITY_MODE:-native}
-export PYTHONPATH=$home${PYTHONPATH:+:$PYTHONPATH}
-asked=${asked:-} child='' staged='' unstaged='' launcher=${PG_MPI_LAUNCHER:-auto} lead=${PG_MPI_LEAD:-60}
+case :${PYTHONPATH:-}: in *:"$home":*) ;; *) export PYTHONPATH=$home${PYTHONPATH:+:$PYTHONPATH} ;; esac
+asked=${asked:-} child='' deaf='' staged='' unstaged='' launcher=${PG_MPI_LAUNCHER:-auto} lead=${PG_MPI_LEAD:-60}
 
 say() { echo "pg_mpi job: $*"; }
 fail() { echo "pg_mpi job: error: $*" >&2; exit "$USAGE"; }
 
 [ -x "$python" ] || fail "no Python at $python: run make train once in $home, or set PG_MPI_PYTHON in jobs/site.sh"
 
-# The trainer checkpoints and stops on USR1: mpirun, srun and our launcher all pass it on to the ranks.
+# The trainer checkpoints and stops on USR1: mpirun, srun and our launcher all pass it on to the ranks. A TERM stays one,
+# whatever follows: it may mean that this job was cancelled.
 stop() {
-    asked=$1
-    if [ -n "$child" ]; then kill -USR1 "$child" 2>/dev/null; fi
+    [ "$asked" = TERM ] || asked=$1
+    if [ -n "$child" ] && [ -z "$deaf" ]; then kill -USR1 "$child" 2>/dev/null; fi
 }
 for name in USR1 TERM INT; do
     # shellcheck disable=SC2064  # the name of now
@@ -44,11 +44,16 @@ done
 
 # Run a command beside this script, which passes USR1 on to it; its exit code. Waits on when a signal ends the waiting.
 run() {
-    local code=0
+    local code=0 own
     "$@" &
     child=$!
-    if [ -n "$asked" ]; then sleep 3; kill -USR1 "$child" 2>/dev/null; fi  # asked while there was nobody to tell
+    if [ -n "$asked" ] && [ -z "$deaf" ]; then sleep 3; kill -USR1 "$child" 2>/dev/null; fi  # there was nobody to tell
     while wait "$child"; code=$?; kill -0 "$child" 2>/dev/null; do :; done
+    if [ "$code" -gt 128 ]; then  # the command's, or that of a signal to us that came as it ended: then it has its own yet
+        wait "$child" 2>/dev/null
+        own=$?
+        if [ "$own" != 127 ]; then code=$own; fi
+    fi
     child=''
     return "$code"
 }
@@ -57,9 +62,9 @@ run() {
 on_all_ranks() {
     local words
     read -ra words <<<"$launcher"
-    case ${words[0]} in
+    case $launcher in
         mpirun) run "$python" -m pg_mpi.cluster.launch -n "$ranks" -- "$@" ;;
-        srun) run "${words[@]}" --ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$python" -m "$@" ;;
+        srun*) run "${words[@]}" --ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$python" -m "$@" ;;
         *) run "${words[@]}" -n "$ranks" "$python" -m "$@" ;;
     esac
 }
@@ -79,7 +84,8 @@ seconds() {
 # Seconds until the job's time is over; nothing where it has no limit. The system tells the limit, bash the time since.
 seconds_left() {
     local limit
-    limit=$(seconds "$(time_limit)")
+    limit=$(time_limit) || say "this job's time limit cannot be asked for: give --max-walltime" >&2
+    limit=$(seconds "$limit")
     if [ -n "$limit" ]; then echo $((limit > SECONDS ? limit - SECONDS : 1)); fi
 }
 
@@ -98,10 +104,18 @@ prepare() {
     fi
 }
 
-# Ask to be run again and end. Not for a job that is told to end before its time: its owner has cancelled it, or it is
-# requeued or preempted and the batch system itself sees to it.
+# Ask to be run again and end, unless so many starts in a row made no progress. $1: a folder to count them in; $2: yes or
+# no, whether this one did. Not for a job that is told to end before its time either: its owner has cancelled it, or it
+# is requeued or preempted and the batch system itself sees to it.
 go_on_later() {
-    local left
+    local left stalls=0
+    if [ "$2" = no ]; then stalls=$(($(cat "$1/stalls" 2>/dev/null || echo 0) + 1)); fi
+    if [ "$stalls" -ge "${PG_MPI_STALLS:-3}" ]; then
+        rm -f "$1/stalls"
+        say "$stalls starts in a row made no progress: stopped for good"
+        exit 1
+    fi
+    mkdir -p "$1" && echo "$stalls" >"$1/stalls"
     left=$(seconds_left)
     if [ "$asked" = TERM ] && [ "${left:-$((lead + 1))}" -gt "$lead" ]; then
         say "ended from outside before its time: the same command goes on"
@@ -113,14 +127,14 @@ go_on_later() {
 
 # Train with the arguments given, then finish, give up, or ask to be run again.
 train() {
-    local folder before code left words=() stalls=0
+    local folder before code left words=() progress=yes
     folder=$("$python" -m pg_mpi.config "$@") || exit "$USAGE"
     prepare ", run folder $folder"
     before=$(newest "$folder")
     if [ -n "$asked" ]; then
         say "asked to stop before it had begun"
         unstage
-        go_on_later
+        go_on_later "$folder" no
     fi
     left=$(seconds_left)
     if [ -n "$left" ]; then words=(--max-walltime $((left > 2 * lead ? left - lead : (left + 1) / 2))); fi
@@ -129,29 +143,24 @@ train() {
     unstage
     if [ -e "$folder/DONE" ] && [ "$code" = "$FINISHED" ]; then say "finished"; exit "$FINISHED"; fi
     if [ "$code" = "$USAGE" ]; then exit "$USAGE"; fi
-    if [ "$(newest "$folder")" = "$before" ]; then
-        stalls=$(($(cat "$folder/stalls" 2>/dev/null || echo 0) + 1))
-        if [ "$stalls" -ge "${PG_MPI_STALLS:-3}" ]; then
-            rm -f "$folder/stalls"
-            say "the trainer ended with $code, and $stalls starts in a row made no progress: stopped for good"
-            exit 1
-        fi
-    fi
-    mkdir -p "$folder" && echo "$stalls" >"$folder/stalls"
+    if [ "$(newest "$folder")" = "$before" ]; then progress=no; fi
     say "the trainer ended with $code: it is to go on from $(basename "$(newest "$folder")")"
-    go_on_later
+    go_on_later "$folder" "$progress"
 }
 
 # Measure steps/s on 1, 2, 4 ... and all ranks; a sweep that is broken off goes on when it is run again.
 sweep() {
-    local counts='' n code
+    local counts='' n code before progress=yes
+    export PG_MPI_SWEEP=${PG_MPI_SWEEP:-runs/sweep-$id}  # a successor has another id
     for ((n = 1; n < ranks; n *= 2)); do counts+=$n,; done
-    prepare ", results in runs/sweep-$id"
-    run "$python" -m scaling.sweep --ranks "$counts$ranks" --launcher "$launcher" --out "runs/sweep-$id" "$@"
+    prepare ", results in $PG_MPI_SWEEP"
+    before=$(find "$PG_MPI_SWEEP" -name 'ranks-*.json' 2>/dev/null)
+    run "$python" -m scaling.sweep --ranks "$counts$ranks" --launcher "$launcher" --out "$PG_MPI_SWEEP" "$@"
     code=$?
     unstage
     if [ -n "$asked" ]; then
-        go_on_later
+        if [ "$(find "$PG_MPI_SWEEP" -name 'ranks-*.json' 2>/dev/null)" = "$before" ]; then progress=no; fi
+        go_on_later "$PG_MPI_SWEEP" "$progress"
     fi
     exit "$code"
 }

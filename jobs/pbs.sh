@@ -11,10 +11,12 @@ choose_launcher() { if [ "$launcher" = auto ]; then launcher=mpirun; fi; }
 
 # An attribute of this job as the server knows it; nothing for one that it does not have. Long ones come in pieces.
 attribute() {
-    qstat -f "$PBS_JOBID" | awk -v name="$1" '
+    local job
+    job=$(qstat -f "$PBS_JOBID") || return
+    awk -v name="$1" '
         /^[ \t]+[A-Za-z_.]+ = / { found = ($1 == name); if (found) { sub(/^[^=]*= /, ""); value = $0 }; next }
         found && /^\t/ { sub(/^\t/, ""); value = value $0 }
-        END { print value }'
+        END { print value }' <<<"$job"
 }
 
 time_limit() { attribute Resource_List.walltime; }
@@ -27,7 +29,8 @@ run_again() {
         if [ -n "$value" ]; then list+="${list:+,}$name=$value"; fi
     done
     if [ -n "$list" ]; then options+=(-l "$list"); fi
-    if [ -n "${PBS_QUEUE:-}" ]; then options+=(-q "$PBS_QUEUE"); fi
+    value=${PBS_O_QUEUE:-${PBS_QUEUE:-}}  # where it was submitted to: that may lead to queues that take no jobs themselves
+    if [ -n "$value" ]; then options+=(-q "$value"); fi
     value=$(attribute Account_Name)
     if [ -n "$value" ]; then options+=(-A "$value"); fi
     read -ra more <<<"${PG_MPI_QSUB:-}"

@@ -19,7 +19,12 @@ choose_launcher() {
     launcher=mpirun
 }
 
-time_limit() { squeue --noheader --jobs="$SLURM_JOB_ID" --format=%l | head -n 1 | tr -d ' '; }
+time_limit() {
+    local limit
+    limit=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%l) || return
+    read -r limit <<<"$limit"
+    echo "$limit"
+}
 
 # SLURM ends this script when it requeues the job; until then it waits.
 run_again() {

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2034,SC2154
 # Start Python from each node's own disk: a thousand ranks that import from a shared file system wait for it for
 # minutes. PG_MPI_STAGE names the folder there. The environment and our code are packed into one file, which goes to
 # every node (sbcast under SLURM; under PBS each node reads it from the submission folder) and is unpacked there once.
@@ -10,7 +10,7 @@ stage() {
     name=pg_mpi-$id-$(date +%s)  # of this start alone: what another one has left is not taken for it
     PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.record import run_folder as r; print(r._commit() or "")') || return
     export PG_MPI_COMMIT
-    pack=$PWD/$name.tar unstaged=$python staged=$PG_MPI_STAGE/$name
+    pack=$PWD/$name.tar unstaged=$python unstaged_path=$PYTHONPATH staged=$PG_MPI_STAGE/$name
     if tar -cf "$pack" -C "$home" pg_mpi scaling -C "$prefix" . && seen=$(to_all_nodes "$pack" "$staged.tar"); then
         on_all_ranks jobs.unpack "$seen" "$staged"
     else
@@ -26,8 +26,9 @@ stage() {
 
 # Leave nothing on the nodes' disks.
 unstage() {
-    # shellcheck disable=SC2034  # nothing in here is to hear of a signal any more
-    local python=$unstaged asked=''
+    local deaf=1
     [ -n "$staged" ] || return 0
+    python=$unstaged PYTHONPATH=$unstaged_path
+    unset PG_MPI_COMMIT  # or a successor of this job tells it of what was edited since
     on_all_ranks jobs.unpack --remove "$staged"
 }

@@ -36,6 +36,8 @@ def main(arguments):
     """The process's exit code."""
     if arguments[:1] == ["--remove"]:
         shutil.rmtree(arguments[1], ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.remove(arguments[1] + ".tar")  # still there where unpacking failed
         return 0
     error = unpack(*arguments)
     if error:

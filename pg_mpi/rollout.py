@@ -83,7 +83,7 @@ class Player:
         else:
             for _ in range(share):
                 if stop:
-                    break
+                    return [env.trajectory for env in self.envs]
                 self._step(self.envs, network)
             for env in self.envs:
                 if not env.trajectory.ended:

@@ -63,7 +63,9 @@ class Trainer:
         self._stage = stage(self.config, self.tally.env_steps)
         before = [env.state() for env in self._player.envs]
         self._trajectories = self._player.play(self._network, self._stage.rollouts, stop)
-        if self._world.any(stop)[0]:
+        with self._phases("wait"):  # for the ranks that play longest
+            (stopped,) = self._world.any(stop)
+        if stopped:
             for env, state in zip(self._player.envs, before):
                 env.restore(*state)
             return False

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pg_mpi.cluster.launch import kill_session
 from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
@@ -101,14 +102,27 @@ def point(start, flags, ranks, seconds, warmup):
     try:
         budget = ["--run-dir", folder, "--max-walltime", str(warmup + seconds), "--expect-ranks", str(ranks)]
         line = [*start, "-m", "pg_mpi.train", *flags, *budget]
-        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 75 and "walltime budget" not in done.stdout:  # launchers may change the code
-            said = [text for text in done.stderr.splitlines() if text.startswith("pg_mpi: error: ")]
-            raise RuntimeError(said[0][15:] if said else f"exit code {done.returncode}\n{done.stderr.strip()}".strip())
+        code, output, errors = _run(line)
+        if code != 75 and "walltime budget" not in output:  # launchers may change the code
+            said = [text for text in errors.splitlines() if text.startswith("pg_mpi: error: ")]
+            raise RuntimeError(said[0][15:] if said else f"exit code {code}\n{errors.strip()}".strip())
         with open(Path(folder, "metrics.jsonl"), encoding="utf-8") as file:
             return measured([json.loads(text) for text in file], ranks, warmup)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(line):
+    """Exit code, output and errors of a job, which ends with its ranks when this is stopped."""
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(line, start_new_session=True, **quiet) as job:
+        try:
+            output, errors = job.communicate()
+        except BaseException:
+            job.kill()
+            kill_session(job.pid)
+            raise
+    return job.returncode, output, errors
 
 
 def measured(lines, ranks, warmup):

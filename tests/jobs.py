@@ -54,7 +54,7 @@ def finish(process, limit=30):
 def end(process):
     """Kill a job whole: Open MPI's ranks have process groups of their own, but share mpirun's session."""
     process.kill()
-    launch._kill_session(process.pid)
+    launch.kill_session(process.pid)
 
 
 def hear_interrupts():

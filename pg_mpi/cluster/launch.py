@@ -45,7 +45,7 @@ KILLS = 3
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
-def _kill_session(session: int) -> None:
+def kill_session(session: int) -> None:
     """Kill what a dead mpirun left behind on this machine. Its ranks never leave its session."""
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone by now, or another user's
@@ -82,7 +82,7 @@ def run(command: list[str]) -> int:
         elif received == signal.SIGUSR1:
             job.send_signal(signal.SIGUSR1)
     if job.returncode < 0:
-        _kill_session(job.pid)
+        kill_session(job.pid)
         return 128 - job.returncode
     if job.returncode == 0 and asked >= KILLS:
         return 128 + signal.SIGTERM  # MPICH 4's mpirun calls being killed a success

@@ -15,7 +15,8 @@ from pg_mpi import THREAD_VARIABLES
 from pg_mpi.errors import UsageError
 
 #: Of the environment, what ranks on other nodes need.
-TOLD = ("PYTHONPATH", "PG_MPI_COMMIT", "PBS_JOBID", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
+TOLD = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
+TOLD += ("PG_MPI_COMMIT", "PBS_JOBID")
 
 
 class Flavour(NamedTuple):

@@ -25,7 +25,7 @@ from scaling.command import facts  # noqa: E402
 
 #: A job that only prepares: common.sh's own functions, and the doctor's report as JSON in place of training.
 JOB = """#!/usr/bin/env bash
-trap 'asked=1' USR1 TERM INT
+trap 'asked=USR1' USR1; trap 'asked=TERM' TERM
 . {scripts}/common.sh
 . {scripts}/slurm.sh
 prepare ""

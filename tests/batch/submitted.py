@@ -54,8 +54,9 @@ def ranks_of(job):
             line = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if told.get(b"SLURM_JOB_ID") == job.encode() and b"OMPI_COMM_WORLD_RANK" in told and b"pg_mpi.train" in line:
-            found[int(told[b"OMPI_COMM_WORLD_RANK"])] = int(entry.name)
+        rank = told.get(b"OMPI_COMM_WORLD_RANK", told.get(b"PMIX_RANK"))
+        if told.get(b"SLURM_JOB_ID") == job.encode() and rank and b"pg_mpi.train" in line:
+            found[int(rank)] = int(entry.name)
     return found
 
 

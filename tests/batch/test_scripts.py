@@ -17,7 +17,13 @@ OPTIONS = {"-V", "-N", "-W", "-l", "-q", "-A"}
 
 
 def test_shellcheck_has_nothing_to_say():
-    scripts = [*SCRIPTS.glob("*.*"), jobs.ROOT / "tests" / "batch" / "install.sh", jobs.ROOT / ".ci" / "run"]
+    scripts = [
+        *SCRIPTS.glob("*.sh"),
+        *SCRIPTS.glob("*.slurm"),
+        *SCRIPTS.glob("*.pbs"),
+        jobs.ROOT / "tests" / "batch" / "install.sh",
+        jobs.ROOT / ".ci" / "run",
+    ]
     done = subprocess.run(["shellcheck", "-x", *scripts], cwd=jobs.ROOT, capture_output=True, text=True, timeout=60)
     assert len(scripts) >= 11 and done.returncode == 0, done.stdout + done.stderr
 
@@ -45,3 +51,47 @@ def test_the_commands_that_the_scripts_name_are_of_openpbs():
     call = re.search(r"\$\(qsub (.*?)\); then", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"), re.S)[1]
     assert set(re.findall(r" (-\w)\b", f" {call}")) <= OPTIONS
     assert "depend=afterany:$PBS_JOBID" in call
+
+
+#: As OpenPBS's `qstat -f` prints a job: four spaces, and a tab before what did not fit into a line. Made by hand.
+QSTAT = """\
+Job Id: 4711.server
+    Job_Name = pg_mpi
+    Account_Name = physics
+    Resource_List.ncpus = 512
+    Resource_List.place = scatter:excl
+    Resource_List.select = 4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccel
+\terators=0
+    Resource_List.walltime = 12:00:00
+    Variable_List = PBS_O_HOME=/home/me,PBS_O_QUEUE=workq,
+\tARGS=Resource_List.walltime = 1
+"""
+
+
+def test_a_successor_asks_for_what_this_job_asked_for(tmp_path):
+    """The call of qsub, by a stand-in for it that prints its arguments, after a stand-in for OpenPBS's qstat."""
+    (tmp_path / "job.txt").write_text(QSTAT, encoding="utf-8")
+    for name, line in (("qstat", f"cat {tmp_path}/job.txt"), ("qsub", 'printf "[%s]" "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "nodes").write_text("a\na\nb\n", encoding="utf-8")
+    told = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PG_MPI_HOME": str(jobs.ROOT), "PG_MPI_PYTHON": "/bin/true"}
+    told |= {"PBS_O_WORKDIR": str(tmp_path), "PBS_NODEFILE": str(tmp_path / "nodes"), "PBS_JOBID": "4711.server"}
+    told |= {"PBS_O_QUEUE": "routing", "PBS_QUEUE": "large", "PBS_JOBNAME": "mine", "PG_MPI_QSUB": "-l software=x"}
+    lines = '. $0/jobs/common.sh; . $0/jobs/pbs.sh; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
+
+    def run():
+        return subprocess.run(["bash", "-c", lines, jobs.ROOT], env=told, capture_output=True, text=True, timeout=20)
+
+    done = run()
+    first, second = done.stdout.splitlines()
+    ranks, left = map(int, first.split())
+    assert ranks == 3 and 12 * 3600 - 10 <= left <= 12 * 3600
+    select = "select=4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccelerators=0"
+    asked = f"{select},place=scatter:excl,walltime=12:00:00"
+    options = ["-V", "-N", "mine", "-W", "depend=afterany:4711.server", "-l", asked, "-q", "routing", "-A", "physics"]
+    words = [*options, "-l", "software=x", "train.pbs"]
+    assert second == "pg_mpi job: the next start is " + "".join(f"[{word}]" for word in words), done.stderr
+    (tmp_path / "qstat").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    done = run()
+    assert done.stdout.splitlines()[0] == "3 " and "give --max-walltime" in done.stderr

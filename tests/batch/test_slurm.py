@@ -105,10 +105,11 @@ def test_a_cancelled_job_leaves_nothing_running(slurm, tmp_path):
     assert not finished(tmp_path) and "finished" not in log(tmp_path)
 
 
-def test_a_killed_rank_is_run_again(slurm, tmp_path):
-    flags = ["--total-timesteps", "25000", "--checkpoint-every", "2"]
-    job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_LAUNCHER="mpirun")
-    until_it_trains(tmp_path, 5)
+@pytest.mark.parametrize("launcher", ["mpirun", "srun --mpi=pmix"])
+def test_a_killed_rank_is_run_again(slurm, tmp_path, launcher):
+    flags = ["--total-timesteps", "20000", "--checkpoint-every", "2"]
+    job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_LAUNCHER=launcher)
+    until_it_trains(tmp_path, 3)
     kill_a_rank(job)
     wait_for(lambda: "it is to go on from" in log(tmp_path), 30, lambda: log(tmp_path))
     assert not finished(tmp_path)
