@@ -64,7 +64,9 @@ on_all_ranks() {
     read -ra words <<<"$launcher"
     case $launcher in
         mpirun) run "$python" -m pg_mpi.cluster.launch -n "$ranks" -- "$@" ;;
-        srun*) run "${words[@]}" --ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$python" -m "$@" ;;
+        srun*)  # without --kill-on-bad-exit the ranks that outlive a killed one may wait for it until the time is up
+            run "${words[@]}" --kill-on-bad-exit=1 --ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
+                "$python" -m "$@" ;;
         *) run "${words[@]}" -n "$ranks" "$python" -m "$@" ;;
     esac
 }
