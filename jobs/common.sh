@@ -12,8 +12,8 @@
 #                    place, walltime, queue and account are those of this start)
 #   DOCTOR=1         examine the launch first, and do not train on one that is not sane
 #
-# A script sets its first traps before it sources this, for a signal can come before anything else. It sources slurm.sh or pbs.sh too, which set `id`, `ranks` and `script`, and know `choose_launcher`, `time_limit`,
-# `run_again` and `to_all_nodes`.
+# A script sets its first traps before it sources this, for a signal can come before anything else. It sources slurm.sh
+# or pbs.sh too, which set `ranks` and `id`, and know `choose_launcher`, `time_limit`, `run_again` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
 
