@@ -114,13 +114,11 @@ def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number)
     assert "resumed from" in finish(again).stdout
 
 
-@pytest.mark.parametrize("sync", SYNCS)
-def test_a_round_that_a_signal_takes_back_is_played_again(tmp_path, sync):
+def test_a_round_that_a_signal_takes_back_is_played_again(tmp_path):
     """A long round is broken off: the time until it is saved is told, and to the last bit nothing has happened."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir(), parts.mkdir()
-    longer = {"episode": ["--games-per-update", 3], "steps": ["--num-steps", 2500, "--envs-per-rank", 2]}[sync]
-    flags = [*SMALL, *longer, "--total-timesteps", 12_000]
+    flags = [*SMALL, *SYNCS["steps"], "--num-steps", 2500, "--total-timesteps", 12_000]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
     process = start(line, parts)
     when_training(process, parts, 1)
