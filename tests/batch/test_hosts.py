@@ -66,10 +66,10 @@ def test_the_doctor_sees_a_slow_link(hosts, tmp_path):
         done = start(hosts, tmp_path, 2, "pg_mpi.doctor", "--strict", "--json", "--seconds", "0.3")
         result = json.loads(done.stdout.splitlines()[-1])
         assert [rank["host"] for rank in result["ranks"]] == ["n1", "n2"], done.stderr
-        faults = {finding["name"] for finding in result["findings"]} - {"busy"}
-        found[megabits] = faults, max(result["allreduce_s"].values())
-    assert found[None][0] == set() and found[100][0] == {"network"}, found
+        found[megabits] = {finding["name"] for finding in result["findings"]}, max(result["allreduce_s"].values())
     assert found[100][1] > 0.3 > found[None][1]
+    # where something else takes the cores it says that, and nothing of a network that it could not judge
+    assert found[None][0] <= {"busy"} and found[100][0] in ({"network"}, {"busy"}), found
 
 
 def test_a_host_that_ssh_does_not_reach_ends_it(hosts, tmp_path):
