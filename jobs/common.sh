@@ -58,18 +58,8 @@ run() {
     return "$code"
 }
 
-# Run a module of ours on all ranks of the job.
-on_all_ranks() {
-    local words
-    read -ra words <<<"$launcher"
-    case $launcher in
-        mpirun) run "$python" -m pg_mpi.cluster.launch -n "$ranks" -- "$@" ;;
-        srun*)  # without --kill-on-bad-exit the ranks that outlive a killed one may wait for it until the time is up
-            run "${words[@]}" --kill-on-bad-exit=1 --ntasks="$ranks" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
-                "$python" -m "$@" ;;
-        *) run "${words[@]}" -n "$ranks" "$python" -m "$@" ;;
-    esac
-}
+# Run a module of ours on all ranks of the job. What each launcher must be told is known in pg_mpi/cluster/mpirun.py.
+on_all_ranks() { run "$python" -m pg_mpi.cluster.launch --launcher "$launcher" -n "$ranks" -- "$@"; }
 
 # [DAYS-]HH:MM:SS or MM:SS, as schedulers write it, in seconds; nothing for any other word.
 seconds() {

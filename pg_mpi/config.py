@@ -9,7 +9,7 @@ import sys
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, choice, duration, integer, nearest, real, text
+from pg_mpi.parse import boolean, checked, choice, duration, integer, nearest, real, text
 
 #: The default --minibatch-size: at most this, where a number that was chosen must fit into the rollout.
 MINIBATCH = 2048
@@ -114,6 +114,9 @@ class TrainConfig:
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
     track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
+    trace: bool = _setting(
+        False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.trace", False
+    )
     expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
 
     @property
@@ -231,8 +234,9 @@ def train_parser():
     )
     parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
     for name, field in _FIELDS.items():
-        default = "" if field.default is None else f" (default: {field.default})"
-        parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default)
+        default = "" if field.default in (None, False) else f" (default: {field.default})"
+        switch = {"nargs": "?", "const": "true"} if field.type is bool else {}
+        parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
     return parser
 
 

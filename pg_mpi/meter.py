@@ -3,7 +3,6 @@
 import os
 import resource
 import sys
-import time
 
 import numpy as np
 
@@ -11,23 +10,27 @@ from pg_mpi import STARTED
 
 
 class Meter:
-    """Measures one update after another. ``read`` is collective."""
+    """Measures one update after another. ``read`` is collective.
+
+    Attributes:
+        totals: this rank's seconds in each phase, over all updates that were read.
+    """
 
     def __init__(self, world, phases, seconds_before, env_steps):
         self._world, self._phases, self._before = world, phases, seconds_before
-        self._env_steps, self._wall, self._cpu = env_steps, self._now(), time.process_time()
-        self._flops = 0
+        self._env_steps, self._wall, self._cpu = env_steps, self._now(), world.cpu_clock()
+        self._flops, self.totals = 0, dict.fromkeys(phases.seconds, 0.0)
 
     def _now(self):
         """Training seconds of this run folder: earlier starts, and this one from its very beginning."""
-        return self._before + time.monotonic() - STARTED
+        return self._before + self._world.clock() - STARTED
 
     def read(self, env_steps, flops):
         """The timing metrics of the update that ends now, on every rank. Collective.
 
         ``flops`` is this rank's running count. The phases are cleared for the next update.
         """
-        wall, cpu = self._now(), time.process_time()
+        wall, cpu = self._now(), self._world.cpu_clock()
         seconds = max(wall - self._wall, 1e-9)
         phase = np.array(list(self._phases.seconds.values()))
         done = flops - self._flops
@@ -45,6 +48,8 @@ class Meter:
             "phase_max_s": dict(zip(self._phases.seconds, peaks[1:])),
         }
         self._env_steps, self._wall, self._cpu, self._flops = env_steps, wall, cpu, flops
+        for name, spent in self._phases.seconds.items():
+            self.totals[name] += spent
         self._phases.clear()
         return _rounded(metrics)
 

@@ -75,6 +75,14 @@ def duration(text):
     return total
 
 
+def boolean(text):
+    """True or False from their names."""
+    names = {"true": True, "false": False}
+    if str(text).lower() not in names:
+        raise ValueError("true or false")
+    return names[str(text).lower()]
+
+
 def checked(parse, value, source):
     """``value`` through a parser; ``source`` names it in the ``UsageError``."""
     try:

@@ -1,5 +1,6 @@
 """The counters of a run: steps, games and the window of recent scores. Equal on all ranks."""
 
+import math
 import statistics
 from collections import deque
 
@@ -30,6 +31,16 @@ class Tally:
         """Mean score of the recent games, or None before the first."""
         return statistics.fmean(score for score, _ in self.recent) if self.recent else None
 
+    @property
+    def return_ci95(self):
+        """Half the 95 % interval of ``return_mean`` (normal approximation), or None before the second game.
+
+        1.96 s / sqrt(n) for n recent games of sample deviation s.
+        """
+        if len(self.recent) < 2:
+            return None
+        return 1.96 * statistics.stdev(score for score, _ in self.recent) / math.sqrt(len(self.recent))
+
     def reached(self, target):
         """True when a whole window of games averages at least ``target``."""
         return target is not None and len(self.recent) == WINDOW and self.return_mean >= target
@@ -39,6 +50,7 @@ class Tally:
         return {
             "games": self.games,
             "return_mean": self.return_mean,
+            "return_ci95": self.return_ci95,
             "return_last": self.recent[-1][0] if self.recent else None,
             "length_mean": statistics.fmean(steps for _, steps in self.recent) if self.recent else None,
         }

@@ -9,7 +9,6 @@ A signal does not wait for the round under way: it is taken back, and the run is
 
 import functools
 import sys
-import time
 
 from pg_mpi import STARTED
 from pg_mpi.cluster import comm, launched
@@ -50,7 +49,7 @@ def verdict(world, config, tally, stop):
             f"the last 100 games average {tally.return_mean:+.2f}: target {config.target_return:g} reached",
             FINISHED,
         )
-    out_of_time = config.max_walltime is not None and time.monotonic() - STARTED >= config.max_walltime
+    out_of_time = config.max_walltime is not None and world.clock() - STARTED >= config.max_walltime
     signalled, out_of_time = world.any(stop.reason() is not None, out_of_time)
     if signalled:
         return "asked to stop by a signal, or its launcher died", STOPPED

@@ -1,19 +1,18 @@
 """The parts of a training run put together, and the verbs that the loop in ``train.py`` is made of."""
 
-import dataclasses
 import hashlib
 import sys
 
 import numpy as np
 
-from pg_mpi import STARTED, __version__, build, snapshot
-from pg_mpi.cluster import pinning
-from pg_mpi.cluster.launched import reaches_terminal
+from pg_mpi import build, snapshot
+from pg_mpi.cluster import clocks, pinning
+from pg_mpi.journal import Journal
 from pg_mpi.learner import Learner
 from pg_mpi.meter import Meter
-from pg_mpi.record.metrics import MetricsLog, Progress, TensorBoard
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import provenance
+from pg_mpi.record.trace import Trace
 from pg_mpi.rollout import Env, Player
 from pg_mpi.schedule import stage
 from pg_mpi.start import find_start, save_checkpoint
@@ -25,20 +24,25 @@ class Trainer:
 
     Collective: every rank must call the constructor and each method.
 
+    Args:
+        parts: what makes the policy and its optimizer, as ``build`` does.
+
     Attributes:
         config: the settings, with the number of envs per rank that the run really has.
         tally: the run's counters, equal on all ranks.
     """
 
-    def __init__(self, world, config, given):
-        self._world, self._phases = world, Phases()
+    def __init__(self, world, config, given, parts=build):
+        self._world = world
         pinning.pin_threads()
-        places = world.gather(pinning.describe())
+        place = pinning.describe()
+        places = world.gather(place)
         start = world.on_root(find_start, config, given, world.size)
         self.config = config = start.config
         self._folder, self._knowledge = start.folder, start.knowledge
-        policy = build.make_policy(config, start.knowledge)
-        self._learner = Learner(policy, build.make_optimizer(config, policy), config, world, self._phases)
+        self._phases = Phases(world.clock, spans=config.trace)
+        policy = parts.make_policy(config, start.knowledge)
+        self._learner = Learner(policy, parts.make_optimizer(config, policy), config, world, self._phases)
         self.tally = Tally()
         self._unsaved = 0  # rollouts learned from since the last checkpoint
         first = world.rank * config.envs_per_rank
@@ -48,10 +52,12 @@ class Trainer:
         world.broadcast_(policy.theta)
         self._player = Player(envs, start.knowledge.codes, config, self._phases)
         self._network = policy.expand()
-        before, self._restarts = world.on_root(self._start_records, places)
+        self._journal = Journal() if world.rank == 0 else None
+        before, self._restarts = world.on_root(self._open_journal, places)
+        self._trace = self._open_trace(place["host"]) if config.trace else None
         self._meter = Meter(world, self._phases, before, self.tally.env_steps)
         if world.rank == 0:
-            self._banner(places, start.path)
+            self._journal.banner(places, self._knowledge, policy, start.path)
 
     # -- the loop's verbs -------------------------------------------------------------------------------
 
@@ -62,7 +68,8 @@ class Trainer:
         """
         self._stage = stage(self.config, self.tally.env_steps)
         before = [env.state() for env in self._player.envs]
-        self._trajectories = self._player.play(self._network, self._stage.rollouts, stop)
+        with self._phases.around("play"):
+            self._trajectories = self._player.play(self._network, self._stage.rollouts, stop)
         with self._phases("wait"):  # for the ranks that play longest
             (stopped,) = self._world.any(stop)
         if stopped:
@@ -90,10 +97,12 @@ class Trainer:
     def report(self):
         """Write this update's metrics and show the progress."""
         tally, learner = self.tally, self._learner
+        if self._trace:
+            self._trace.add(tally.update, self._phases, sum(t.length for t in self._trajectories))
         timing = self._meter.read(tally.env_steps, learner.flops)
         if self._world.rank:
             return
-        self._metrics = {
+        metrics = {
             "update": tally.update,
             "env_steps": tally.env_steps,
             "frames": tally.env_steps * self.config.frame_skip,
@@ -108,10 +117,7 @@ class Trainer:
             "skipped_updates": learner.skipped,
         }
         with self._phases("record"):
-            self._log.write(self._metrics)
-            if self._tensorboard:
-                self._tensorboard.write(self._metrics)
-            self._progress.show(self._metrics)
+            self._journal.write(metrics)
 
     def keep(self):
         """Prove that the ranks agree and save the run, each when it is due.
@@ -145,55 +151,32 @@ class Trainer:
             learner, envs = self._learner, self._player.envs
             content = snapshot.collect(self._world, self.config, self._knowledge, learner, self.tally, envs)
             self._world.on_root(save_checkpoint, self._folder, self.tally.env_steps, content, self.config)
+            totals = self._world.gather(self._meter.totals)
+            if self._journal:
+                self._journal.write_ranks(self._restarts, totals)
             self._unsaved = 0
 
     def finish(self, reason, finished, stop):
         """Save, say why it ends and how long after a signal, and mark the folder DONE if it is finished."""
         self.save()
+        if self._trace:
+            self._trace.add(self.tally.update, self._phases, 0)
+            self._trace.close()
         waited = self._world.max_(np.array([stop.age()]))[0]
-        self._world.on_root(self._close, reason, finished, waited)
+        self._world.on_root(self._close_journal, reason, finished, waited)
 
-    # -- rank 0 alone -----------------------------------------------------------------------------------
+    # -- what is written --------------------------------------------------------------------------------
 
-    def _start_records(self, places):
-        """Open the logs; training seconds and starts of the folder so far."""
-        config, folder = self.config, self._folder
-        folder.reopen()  # finish() marks it again if the budget is not larger
+    def _open_journal(self, places):
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), places)
-        restarts = folder.begin(dataclasses.asdict(config), facts)
-        self._log = MetricsLog(folder.file("metrics.jsonl"), self.tally.update)
-        self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
-        self._metrics = self._tensorboard = None
-        if config.track:
-            self._tensorboard = TensorBoard(folder.file("tensorboard"), self.tally.env_steps)
-        return self._log.seconds_before, restarts
+        return self._journal.open(self.config, self._folder, self.tally, facts)
 
-    def _close(self, reason, finished, waited):
-        if self._tensorboard:
-            self._tensorboard.close()
-        if self._metrics:
-            self._progress.show(self._metrics, force=True)
-        facts = {"reason": reason, **self.tally.metrics(), "env_steps": self.tally.env_steps}
-        if finished:
-            self._folder.write_done(facts)
-            self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
-        else:
-            saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
-            self._progress.say(f"stopped: {reason}. {saved}; the same command goes on. {self._folder.path}")
+    def _close_journal(self, reason, finished, waited):
+        self._journal.close(reason, finished, waited)
 
-    def _banner(self, places, resumed_from):
-        config, say = self.config, self._progress.say
-        hosts = sorted({place["host"] for place in places})
-        say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
-        say(
-            f"{self._world.size} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._world.mpi_version()}"
-        )
-        for rank, place in list(enumerate(places))[:8]:
-            threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
-            say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
-        actions, size = len(self._knowledge.codes), self._learner.policy.theta.size
-        say(f"policy: {actions} actions, {size:,} parameters; {config.features} features")
-        if resumed_from:
-            say(f"resumed from {resumed_from}: update {self.tally.update}, {self.tally.env_steps:,} steps")
-        else:
-            say(f"new run in {self._folder.path}")
+    def _open_trace(self, host):
+        """This rank's trace; its time 0 is now, on rank 0's clock."""
+        folder = self._world.on_root(self._folder.make, "trace")
+        zero = self._world.broadcast_(np.array([self._world.clock()]))[0]
+        zero += clocks.ahead(self._world, self._world.clock, rounds=21)
+        return Trace(folder, self._world.rank, host, self._restarts, zero)

@@ -1,5 +1,6 @@
 """What the commands here have in common: where a result comes from, the checks of their flags, and how they end."""
 
+import importlib.util
 import os
 import shlex
 import signal
@@ -51,6 +52,15 @@ def make_folder(path):
         raise UsageError(f"--out {path} cannot be written ({error.strerror}): give another folder") from None
     if not os.access(path, os.W_OK):
         raise UsageError(f"--out {path} cannot be written: give another folder")
+
+
+def picture(draw, path, *content):
+    """``path`` with the picture that ``draw(path, *content)`` makes; None, and a line, where matplotlib is missing."""
+    if importlib.util.find_spec("matplotlib"):
+        draw(path, *content)
+        return str(path)
+    print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
+    return None
 
 
 def run(main):

@@ -5,18 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from scaling.points import read_metrics
+
 TARGETS = (0.0, 18.0)
 WINDOW = 100  # games, all of them: a mean over fewer does not count
 RATE_WINDOW = 2.0  # seconds
 RATE_SMOOTHING = 0.95
 POINTS = 60  # of a thinned curve
 COLUMNS = ("wall_s", "env_steps", "games", "return_mean", "length_mean", "entropy", "approx_kl", "rss_mb")
-
-
-def read_lines(run):
-    """The metrics lines of a run folder, oldest first."""
-    with open(Path(run) / "metrics.jsonl", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 def read_start(run):
@@ -87,7 +83,7 @@ def thin(lines, points=POINTS):
 def summary(run):
     """All of it, as one JSON-able dict."""
     settings, start, starts = read_start(run)
-    lines = read_lines(run)
+    lines = read_metrics(run)
     last = lines[-1]
     return {
         "preset": settings["preset"],

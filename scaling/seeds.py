@@ -19,7 +19,7 @@ from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, duration, integer, real, span
 from scaling.curves import summary
-from scaling.pictures import draw_seeds
+from scaling.pictures.learning import draw_seeds
 from scaling.tables import seeds_table
 
 WAYS = tuple((sticky, greedy) for sticky in (0.25, 0.0) for greedy in (False, True))

@@ -1,76 +1,146 @@
-"""Steps/s against ranks: the same training, from scratch, on each number of ranks, one after another.
+"""Steps/s against ranks: the same training on each number of ranks, one after another: ``python -m scaling.sweep``.
 
-    python -m scaling.sweep --ranks 1,2,4 [--seconds 20] [--repeats 3] [--out FOLDER] [TRAIN FLAGS ...]
-
-Each point is a start of ``pg_mpi.train`` by ``--launcher`` for ``--warmup`` and ``--seconds``; the warm-up, start-up
-included, is left out. FOLDER gets one JSON file a point; those that are there are not run again, so an interrupted
-sweep goes on. A point that fails is told and left out. ``jobs/scaling.slurm`` and ``jobs/scaling.pbs`` run this inside
-one allocation.
+``--out`` gets a JSON file for each point, ``sweep.csv`` with a row for each, and ``sweep.png``. Points that are there
+are not measured again, so an interrupted sweep goes on with the same command. A point that fails is told and left out.
+``jobs/scaling.slurm`` and ``jobs/scaling.pbs`` run this inside one allocation.
 """
 
+import dataclasses
 import json
-import shutil
+import os
 import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster.launch import kill_session
-from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
+from pg_mpi.cluster.mpirun import start_command, usable_threads
+from pg_mpi.cluster.nodes import host_file
 from pg_mpi.config import Parser, parse_train
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, choice, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import command
+from scaling import command, laws, points
+from scaling.pictures import speed
+from scaling.rows import write_csv
 
-OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks"}
-SAME = ("rss_mb", "cpu_util", "updates_per_s")
+#: What ``sweep.csv`` is, and the version of its columns.
+KIND = ("sweep", 1)
+#: Settings that each point has of its own.
+OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
+NUMBERS = ("sps", "updates_per_s", "cpu_util", "gflops", "rss_mb")
 
 
 def parser():
     """The command line."""
-    p = Parser(prog="python -m scaling.sweep", description=__doc__.splitlines()[0], allow_abbrev=False)
+    p = Parser(
+        prog="python -m scaling.sweep",
+        description="Train for a while on each number of ranks, and report steps/s, efficiency against the fewest "
+        "ranks, and where the time went. It starts its own ranks: no mpirun in front.",
+        epilog="Every other flag is one of pg_mpi.train. weak: each rank has its envs, so more ranks play more games "
+        "at once. strong: as many envs in all as the largest number of ranks has, shared out, so more ranks do the "
+        "same in less time. (WARMUP + SECONDS) x REPEATS for each number of ranks. Leave the machine alone.",
+        allow_abbrev=False,
+    )
     p.add_argument("--ranks", metavar="N,N,...", help="numbers of ranks (default: 1, 2, 4 ... and all usable threads)")
+    p.add_argument("--mode", metavar="M", default="weak", help="weak or strong scaling (default: weak)")
+    p.add_argument("--hosts", metavar="FILE", help="a host file, a line NAME slots=N for each (default: this machine)")
     p.add_argument("--launcher", default="mpirun", help='mpirun, or another, as "srun --mpi=pmix" (default: mpirun)')
     p.add_argument("--seconds", metavar="S", default="20", help="length of a point (default: 20)")
     p.add_argument("--warmup", metavar="S", default="5", help="left out at the start of each (default: 5)")
     p.add_argument("--repeats", metavar="K", default="1", help="times that each point is measured (default: 1)")
+    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--target", metavar="X,X", help="steps/s that the laws are asked for (default: twice the fastest)")
     p.add_argument("--out", metavar="FOLDER", default="runs/sweep", help="folder of the results (default: runs/sweep)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
 
-def main(argv):
-    """Measure what is missing, and print the table; the process's exit code: 1 if a point failed."""
-    args, flags = parser().parse_known_args(argv)
-    command.check_flags(flags, parser(), OWN)
-    command.refuse_mpirun()
-    parse_train(flags)
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A checked command line: what to measure, and how."""
+
+    counts: list
+    words: list  # of every run
+    envs: int | None  # in all, with --mode strong
+    seconds: float
+    warmup: float
+    repeats: int
+    launcher: str
+    nodes: dict | None
+
+    def flags(self, ranks):
+        """The training's flags on this many ranks."""
+        return [*self.words, "--envs-per-rank", str(self.envs // ranks)] if self.envs else self.words
+
+
+def prepare(argv):
+    """(args, ``Plan``) of a command line. Raises ``UsageError``."""
+    args, rest = parser().parse_known_args(argv)
+    command.check_flags(rest, parser(), OWN)
     seconds, warmup = (checked(real(0, open_low=True), getattr(args, n), f"--{n}") for n in ("seconds", "warmup"))
-    repeats = checked(integer(), args.repeats, "--repeats")
+    repeats, mode = (
+        checked(integer(), args.repeats, "--repeats"),
+        checked(choice("weak", "strong"), args.mode, "--mode"),
+    )
     counts = checked(counts_of, args.ranks, "--ranks") if args.ranks else doubling(usable_threads())
+    args.target = checked(laws.targets_of, args.target, "--target") if args.target else []
+    start_command(args.launcher, counts[0])  # refuses where there is no mpirun
+    nodes = host_file(args.hosts) if args.hosts else None
+    if nodes and counts[-1] > sum(nodes.values()):
+        raise UsageError(f"{args.hosts} has room for {sum(nodes.values())} ranks, not {counts[-1]}: give fewer --ranks")
+    words = ["--preset", args.preset, *rest]
+    config, _ = parse_train(words)
+    envs = config.envs_per_rank * counts[-1] if mode == "strong" else None
+    for ranks in counts:
+        if envs and envs % ranks:
+            raise UsageError(
+                f"--mode strong shares {envs} envs, and {ranks} ranks cannot have equally many: leave it out"
+            )
+        dataclasses.replace(config, envs_per_rank=envs // ranks if envs else config.envs_per_rank).check(ranks)
+    return args, Plan(counts, words, envs, seconds, warmup, repeats, args.launcher, nodes)
+
+
+def main(argv):
+    """Measure what is missing, and tell; the process's exit code: 1 if a point failed."""
+    command.refuse_mpirun()
+    args, plan = prepare(argv)
     command.make_folder(args.out)
+    failed = measure(plan, Path(args.out), {"mode": args.mode} | command.facts("scaling.sweep", argv))
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(args.out).glob("ranks-*.json"))]
+    if not results:
+        return 1
+    rows = summary(results)
+    points = [result["ranks"] for result in results], [result["sps"] for result in results]
+    targets = args.target or [2 * max(points[1])]
+    fits = laws.fit_all(*points, targets)
+    print(f"{table(rows)}\n\n{laws.table(fits)}", flush=True)
+    facts = {name: results[0][name] for name in ("command", "commit", "time", "versions", "cpu", "cores")}
+    write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [flat(result) for result in results], facts)
+    figure = command.picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
+    if args.json:
+        print(json.dumps({"rows": rows, "failed": failed, "fit": fits, "figure": figure}), flush=True)
+    return int(bool(failed))
+
+
+def measure(plan, folder, facts):
+    """Measure the points whose file is missing; the numbers of ranks that failed."""
     failed = []
-    for repeat in range(repeats):
-        for ranks in counts:  # in turns, so that a drift of the machine meets all of them
-            place = Path(args.out, f"ranks-{ranks:06d}-{repeat}.json")
+    for repeat in range(plan.repeats):
+        for ranks in plan.counts:  # in turns, so that a drift of the machine meets all of them
+            place = folder / f"ranks-{ranks:06d}-{repeat}.json"
             if place.exists():
                 continue
-            print(f"{ranks} ranks, {repeat + 1} of {repeats}, {warmup + seconds:g} s", file=sys.stderr, flush=True)
+            length = plan.warmup + plan.seconds
+            print(f"{ranks} ranks, {repeat + 1} of {plan.repeats}, {length:g} s", file=sys.stderr, flush=True)
             try:
-                result = point([*launch(args.launcher, ranks), sys.executable], flags, ranks, seconds, warmup)
-            except RuntimeError as error:
+                with points.trained(ranks, plan.flags(ranks), length, plan.launcher, plan.nodes) as run:
+                    result = points.measured(points.read_metrics(run), plan.warmup)
+            except (RuntimeError, UsageError) as error:
                 failed.append(ranks)
                 print(f"pg_mpi: error: {ranks} ranks: {error}", file=sys.stderr, flush=True)
             else:
-                write_json(str(place), result | command.facts("scaling.sweep", argv))
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(args.out).glob("ranks-*.json"))]
-    rows = summary(results)
-    print(table(rows))
-    if args.json:
-        print(json.dumps({"rows": rows, "failed": failed}))
-    return int(bool(failed))
+                write_json(str(place), {"repeat": repeat, **result, **facts})
+    return failed
 
 
 def counts_of(text):
@@ -86,95 +156,52 @@ def doubling(most):
     return sorted({2**k for k in range(most.bit_length())} | {most})
 
 
-def launch(launcher, ranks):
-    """The words that start a program on this many ranks."""
-    first, *options = launcher.split()
-    if first == "mpirun":
-        return [*mpirun_command(ranks), *options]
-    if first == "srun":
-        return [first, *options, f"--ntasks={ranks}", "--cpus-per-task=1"]
-    return [first, *options, "-n", str(ranks)]
+def flat(result):
+    """A point as a row of ``sweep.csv``."""
+    row = {name: result[name] for name in ("ranks", "repeat", *NUMBERS, "exchanges_per_update", "bytes_per_update")}
+    row |= {f"mean_{name}": share for name, share in result["phase_share"].items()}
+    row |= {f"slowest_{name}": share for name, share in result["phase_max_share"].items()}
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
 
 
-def point(start, flags, ranks, seconds, warmup):
-    """Train for a while: the point's speed, phases and use of the machine. Raises ``RuntimeError``."""
-    folder = tempfile.mkdtemp(prefix=".sweep-", dir=".")  # seen from every node
-    try:
-        budget = ["--run-dir", folder, "--max-walltime", str(warmup + seconds), "--expect-ranks", str(ranks)]
-        line = [*start, "-m", "pg_mpi.train", *flags, *budget]
-        code, output, errors = _run(line)
-        if code != 75 and "walltime budget" not in output:  # launchers may change the code
-            said = [text for text in errors.splitlines() if text.startswith("pg_mpi: error: ")]
-            raise RuntimeError(said[0][15:] if said else f"exit code {code}\n{errors.strip()}".strip())
-        with open(Path(folder, "metrics.jsonl"), encoding="utf-8") as file:
-            return measured([json.loads(text) for text in file], ranks, warmup)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(line):
-    """Exit code, output and errors of a job, which ends with its ranks when this is stopped."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(line, start_new_session=True, **quiet) as job:
-        try:
-            output, errors = job.communicate()
-        except BaseException:
-            job.kill()
-            kill_session(job.pid)
-            raise
-    return job.returncode, output, errors
-
-
-def measured(lines, ranks, warmup):
-    """What the metrics after the warm-up say of a point. Raises ``RuntimeError`` if nothing is left."""
-    kept = [line for line in lines if line["wall_s"] >= warmup]
-    if len(kept) < 2:
-        raise RuntimeError(f"fewer than two updates after {warmup:g} s: give more --seconds")
-    first, *rest = kept
-    last = rest[-1]
-    span, steps = last["wall_s"] - first["wall_s"], last["env_steps"] - first["env_steps"]
-    names = last["phase_s"]
-    return {
-        "ranks": ranks,
-        "sps": steps / span,
-        "updates": len(rest),
-        "phase_share": {name: sum(line["phase_s"][name] for line in rest) / span for name in names},
-        "phase_max_share": {name: sum(line["phase_max_s"][name] for line in rest) / span for name in names},
-        **{name: last[name] for name in SAME},
-    }
+def middle(rows, ranks):
+    """The median steps/s of the rows with so many ranks."""
+    return statistics.median(row["sps"] for row in rows if row["ranks"] == ranks)
 
 
 def summary(results):
     """One row a number of ranks: medians over its repeats; efficiency against the fewest ranks."""
-    counts = sorted({result["ranks"] for result in results})
     rows = []
-    for ranks in counts:
+    for ranks in sorted({result["ranks"] for result in results}):
         group = [result for result in results if result["ranks"] == ranks]
-        middle = statistics.median(result["sps"] for result in group)
-        base = rows[0]["sps"] / rows[0]["ranks"] if rows else middle / ranks
-        shares = {n: statistics.median(r["phase_share"][n] for r in group) for n in group[0]["phase_share"]}
-        rows.append(
-            {
-                "ranks": ranks,
-                "sps": round(middle, 1),
-                "efficiency": round(middle / ranks / base, 4),
-                "wait_fraction": round(shares["wait"], 4),
-                "repeats": len(group),
-                "phase_share": {name: round(share, 4) for name, share in shares.items()},
-                **{name: statistics.median(result[name] for result in group) for name in SAME},
-            }
+        row = {"ranks": ranks, **{name: statistics.median(r[name] for r in group) for name in NUMBERS}}
+        shares, slowest = (
+            {name: round(statistics.median(result[key][name] for result in group), 4) for name in group[0][key]}
+            for key in ("phase_share", "phase_max_share")
         )
+        base = rows[0] if rows else row
+        row["efficiency"] = round(row["sps"] / ranks / (base["sps"] / base["ranks"]), 4)
+        row |= {"wait_fraction": shares["wait"], "repeats": len(group)}
+        rows.append(row | {"phase_share": shares, "phase_max_share": slowest})
     return rows
 
 
 def table(rows):
-    """The rows as lines for people."""
-    lines = [f"{'ranks':>6}{'steps/s':>11}{'a rank':>9}{'efficiency':>12}{'waiting':>9}{'allreduce':>11}{'MB':>6}"]
+    """The rows as lines for people: speeds, and below them the phases of the mean and of the slowest rank."""
+    lines = [
+        f"{'ranks':>6}{'steps/s':>11}{'a rank':>8}{'efficiency':>12}{'updates/s':>11}{'CPU':>7}{'Gflop/s':>9}{'MB':>6}"
+    ]
     for row in rows:
         lines.append(
-            f"{row['ranks']:>6}{row['sps']:>11,.0f}{row['sps'] / row['ranks']:>9,.0f}{row['efficiency']:>12.1%}"
-            f"{row['wait_fraction']:>9.1%}{row['phase_share']['allreduce']:>11.1%}{row['rss_mb']:>6,.0f}"
+            f"{row['ranks']:>6}{row['sps']:>11,.0f}{row['sps'] / row['ranks']:>8,.0f}{row['efficiency']:>12.1%}"
+            f"{row['updates_per_s']:>11.3g}{row['cpu_util']:>7.0%}{row['gflops']:>9.2f}{row['rss_mb']:>6,.0f}"
         )
+    names = list(rows[0]["phase_share"])
+    lines += ["", f"{'ranks':>6}{'':>8}" + "".join(f"{name:>10}" for name in names)]
+    for row in rows:
+        for head, label, key in ((row["ranks"], "mean", "phase_share"), ("", "slowest", "phase_max_share")):
+            shares = "".join(f"{row[key][name]:>10.1%}" if name in row[key] else f"{'':>10}" for name in names)
+            lines.append(f"{head:>6} {label:>7}{shares}")
     return "\n".join(lines)
 
 

@@ -11,7 +11,13 @@ from jobs import ROOT, command, run
 from pg_mpi.config import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
-from scaling import ceiling, lockstep, search, seeds, sweep
+from scaling import fit, search, seeds, sweep, threads, trace, waiting
+from scaling.ceiling import __main__ as ceiling
+from scaling.lockstep import __main__ as lockstep
+from scaling.predict import __main__ as predict
+from scaling.virtual import __main__ as virtual
+
+TOOLS = (ceiling, fit, lockstep, predict, search, seeds, sweep, threads, trace, virtual, waiting)
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -34,7 +40,7 @@ def test_every_flag_in_the_docs_exists():
         train_parser(),
         evaluate_parser(),
         doctor_parser(),
-        *(tool.parser() for tool in (ceiling, lockstep, search, seeds, sweep)),
+        *(tool.parser() for tool in TOOLS),
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
     known |= {"--map-by", "--bind-to", "--mca", "--hostfile", "--ppn"}  # mpirun's and mpiexec's

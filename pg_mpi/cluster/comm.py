@@ -19,7 +19,12 @@ class World:
 
     Attributes:
         rank, size: this process's number, and how many there are.
+        clock, cpu_clock: this rank's time and its processor's, in seconds, as ``time.monotonic`` and
+            ``time.process_time`` tell them; a stand-in of a world may have others.
     """
+
+    clock = staticmethod(time.monotonic)
+    cpu_clock = staticmethod(time.process_time)
 
     def __init__(self, comm=None):
         self._comm = comm
@@ -87,6 +92,10 @@ class World:
             error.agreed = True  # all ranks raise it together, so they may leave together
             raise error
         return result
+
+    def split(self, colour):
+        """The ``World`` of the ranks that give the same ``colour``, a whole number, in the order of their ranks."""
+        return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
 
     def mpi_version(self):
         """The name and version of the MPI library, one line. Not collective."""

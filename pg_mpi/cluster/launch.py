@@ -1,6 +1,6 @@
 """Start an MPI job in which Ctrl-C means "checkpoint and stop".
 
-    python -m pg_mpi.cluster.launch [-n RANKS] [--again COMMAND] [--] MODULE [ARG ...]
+    python -m pg_mpi.cluster.launch [-n RANKS] [--launcher WORDS] [--again COMMAND] [--] MODULE [ARG ...]
 
 Open MPI's mpirun answers INT and TERM by killing the ranks 0.24 s later, too soon for a checkpoint, but it
 passes USR1 on to them. So mpirun runs in a session of its own, where a terminal's Ctrl-C cannot reach it, and
@@ -35,7 +35,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import mpirun_command, system_mpi, usable_threads
+from pg_mpi.cluster.mpirun import start_command, system_mpi, usable_threads
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
@@ -92,6 +92,7 @@ def run(command: list[str]) -> int:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pg_mpi.cluster.launch", allow_abbrev=False)
     parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable hardware thread)")
+    parser.add_argument("--launcher", default="mpirun", help='another than mpirun, as "srun --mpi=pmix"')
     parser.add_argument("--again", metavar="COMMAND", help="count exit code 75 as success and name COMMAND")
     parser.add_argument("--system-mpi", action="store_true", help="does the machine's own MPI work here?")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")
@@ -103,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not job or ranks < 1:
         parser.error("name a module to run, and at least one rank")
     try:
-        code = run([*mpirun_command(ranks), sys.executable, "-m", *job])
+        code = run([*start_command(options.launcher, ranks), sys.executable, "-m", *job])
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2

@@ -4,14 +4,15 @@ import contextlib
 import functools
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pg_mpi import THREAD_VARIABLES
+from pg_mpi.cluster.nodes import pbs_nodes, scheduled_slots
 from pg_mpi.errors import UsageError
 
 #: Of the environment, what ranks on other nodes need.
@@ -100,24 +101,11 @@ def usable_cores() -> int:
     return len(cores)
 
 
-def pbs_nodes() -> dict[str, int]:
-    """The nodes of a PBS job and how many ranks each has room for, in PBS's order; empty outside of one."""
-    nodefile = os.environ.get("PBS_NODEFILE")
-    return Counter(Path(nodefile).read_text().split()) if nodefile else {}
-
-
-def scheduled_slots() -> int | None:
-    """Ranks that a batch system made room for, on all nodes; None outside of one."""
-    if "SLURM_NTASKS" in os.environ:
-        return int(os.environ["SLURM_NTASKS"])
-    return sum(pbs_nodes().values()) or None
-
-
-def _openmpi_options(major: int, ranks: int) -> list[str]:
-    """What Open MPI must be told before it starts this many ranks, here, as this user."""
+def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]:
+    """What Open MPI must be told before it starts this many ranks, here or on these nodes, as this user."""
     options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    slots = scheduled_slots()
-    if "SLURM_JOB_ID" not in os.environ and (nodes := pbs_nodes()):
+    slots = sum(nodes.values()) or scheduled_slots()
+    if "SLURM_JOB_ID" not in os.environ and (nodes := nodes or pbs_nodes()):
         # Few Open MPIs are built with PBS's own library, and a node named once in a host file counts for all its
         # cores. What ssh starts on other nodes has none of this environment.
         options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
@@ -134,15 +122,34 @@ def _openmpi_options(major: int, ranks: int) -> list[str]:
     return options
 
 
-def mpirun_command(ranks: int, mpirun: str | None = None) -> list[str]:
-    """The start of a command line that runs a program on this many ranks, options only where needed."""
+def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] | None = None) -> list[str]:
+    """The start of a command line that runs a program on this many ranks, options only where needed.
+
+    ``nodes``: how many ranks each node has room for (default: those of the batch job, or this machine).
+    """
     mpirun = mpirun or find_mpirun()
     kind = flavour(mpirun)
-    options = _openmpi_options(kind.major, ranks) if kind and kind.name == "Open MPI" else []
+    options = []
+    if kind and kind.name == "Open MPI":
+        options = _openmpi_options(kind.major, ranks, nodes or {})
+    elif nodes:
+        options = ["-hosts", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
     hydra = Path(mpirun).with_name("mpiexec.hydra")
     if kind and kind.name == "Intel MPI" and hydra.exists():
         mpirun = str(hydra)  # Intel's mpirun is a shell script around it, which dies of USR1 and passes none on
     return [mpirun, *options, "-n", str(ranks)]
+
+
+def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None) -> list[str]:
+    """``mpirun_command`` for any launcher: ``mpirun``, or another, each with options, as ``srun --mpi=pmix``."""
+    first, *options = shlex.split(launcher)
+    if first == "mpirun":
+        start, *rest = mpirun_command(ranks, nodes=nodes)
+        return [start, *options, *rest]
+    if first == "srun":  # without the first of these, ranks that outlive a killed one may wait for it until time is up
+        cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
+        return [first, *options, "--kill-on-bad-exit=1", f"--ntasks={ranks}", f"--cpus-per-task={cpus}"]
+    return [first, *options, "-n", str(ranks)]
 
 
 def system_mpi() -> str | None:

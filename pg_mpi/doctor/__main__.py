@@ -31,10 +31,11 @@ def parser():
 def main(world, argv, import_s):
     """Examine as the command line says; the process's exit code. Collective: every rank must call this."""
     args = world.on_root(_arguments, argv)
+    from pg_mpi.cluster import clocks
     from pg_mpi.doctor import facts, trials
 
     pinning.pin_threads()  # as the trainer does
-    mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(trials.clocks(world), 3)}
+    mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(clocks.ahead(world), 3)}
     mine["emulator"] = trials.play(world, args.env_id, args.seconds)
     exchange = trials.exchange(world, args.seconds)
     ranks = world.gather(mine)

@@ -41,13 +41,6 @@ def _time(world, array, rounds):
     return times
 
 
-def clocks(world):
-    """Seconds by which this rank's clock is ahead of rank 0's, to about a millisecond. Collective."""
-    world.barrier()
-    now = np.array([time.time()])
-    return float(now[0] - world.broadcast_(now.copy())[0])
-
-
 def play(world, env_id, seconds):
     """Play the bare emulator on every rank at once: what each reached, a dict. Collective.
 

@@ -37,6 +37,11 @@ class RunFolder:
         """The path of a file in the folder."""
         return os.path.join(self.path, name)
 
+    def make(self, name):
+        """The path of a folder in the folder, which is there afterwards."""
+        os.makedirs(self.file(name), exist_ok=True)
+        return self.file(name)
+
     def open(self):
         """Make the folder and lock it. Raises ``UsageError`` if it cannot be written or is in use.
 
@@ -94,12 +99,16 @@ class RunFolder:
         return len(starts)
 
 
-def write_json(path, content):
+def write_json(path, content, indent=1):
     """Write JSON so that a reader sees the old file or the new one, never half of one."""
+    write_text(path, json.dumps(content, indent=indent) + "\n")
+
+
+def write_text(path, text):
+    """Write text as UTF-8, whole or not at all: a temporary file in the same folder, fsync, ``os.replace``."""
     temporary = path + ".tmp"
     with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

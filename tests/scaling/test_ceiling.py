@@ -11,7 +11,7 @@ from jobs import SMALL, one_line, run
 
 from pg_mpi.cluster.comm import World
 from pg_mpi.config import parse_train
-from scaling import parts, report, stubs
+from scaling.ceiling import parts, report, stubs
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
 KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "bytes_per_update", "exchanges_per_update"}

@@ -9,7 +9,8 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
-from scaling import curves, pictures, search, seeds
+from scaling import curves, search, seeds
+from scaling.pictures import learning
 from scaling.tables import seeds_table
 
 
@@ -69,12 +70,12 @@ def test_the_table_has_medians_spread_and_what_never_came():
 
 def test_the_picture_has_a_line_for_each_seed_in_its_presets_colour(tmp_path, monkeypatch):
     axes = matplotlib.figure.Figure().add_subplot()
-    monkeypatch.setattr(pictures, "_axes", lambda path: contextlib.nullcontext(axes))
+    monkeypatch.setattr(learning, "axes_of", lambda path: contextlib.nullcontext(axes))
     columns = ["wall_s", "return_mean"]
     curve = [[3.0, None], [60.0, -20.5], [150.0, 18.0]]
     runs = [("default", 0), ("default", 1), ("fast", 0)]
     results = [{"preset": p, "seed": s, "ranks": 2, "columns": columns, "curve": curve} for p, s in runs]
-    pictures.draw_seeds(tmp_path / "seeds.png", results)
+    learning.draw_seeds(tmp_path / "seeds.png", results)
     lines = axes.lines[:3]
     assert all(line.get_xydata().tolist() == [[1.0, -20.5], [2.5, 18.0]] for line in lines)
     assert [line.get_color() for line in lines] == ["C0", "C0", "C1"]

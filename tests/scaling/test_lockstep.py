@@ -1,56 +1,63 @@
-"""The lockstep comparison: real runs of both modes, and the numbers made of them."""
+"""Environments driven three ways by real ranks, against the same times added up by hand."""
 
 import json
 import sys
 
+import numpy as np
 import pytest
 from jobs import one_line, run
 
-from scaling.lockstep import compare, longest_to_mean
+from scaling.lockstep.times import Times, group_of, ideal
 
 
-def lockstep(cwd, *args):
-    return run([sys.executable, "-m", "scaling.lockstep", *map(str, args)], cwd)
+def lockstep(cwd, *words):
+    return run([sys.executable, "-m", "scaling.lockstep", *map(str, words)], cwd)
 
 
-def test_both_modes(tmp_path):
-    small = ["--hidden", 16, "--minibatch-size", 128, "--num-steps", 64, "--max-frames", 1200]
-    budget = ["--seconds", 80, "--total-timesteps", 1]  # one update each, however slow the machine is
-    result = lockstep(tmp_path, "--ranks", 2, "--envs", 3, "--json", "--out", ".", *small, *budget)
+def test_three_ways(tmp_path):
+    words = ["--envs", 4, "--workers", 2, "--steps", 60, "--slow", 40, "--chance", 0.1, "--out", "out", "--json"]
+    result = lockstep(tmp_path, *words)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
-    assert found == json.loads((tmp_path / "lockstep.json").read_text())
-    assert [path.name for path in tmp_path.iterdir()] == ["lockstep.json"]
-    assert found.keys() >= {"command", "commit", "cpu", "cores", "versions"}
-    episode, steps = found["runs"]
-    assert (episode["mode"], steps["mode"], steps["env_steps"]) == ("episode", "steps", 2 * 3 * 64)
-    assert episode["env_steps"] == 2 * 300 and episode["longest_to_mean"] == 1  # the frame cap ends both games
-    assert steps["longest_to_mean"] is None
-    for each in found["runs"]:
-        assert each["ranks"] == 2 and each["updates"] == 1
-        assert each["oversubscribed"] == (found["cores"] < 2)
-        assert 0 <= each["wait_share"] <= each["wait_share_max"] <= 1
-    assert found["hybrid"] == [compare(episode, steps)]
-    assert found["hybrid"][0]["speedup"] == steps["sps"] / episode["sps"]
+    rows = {row["way"]: row for row in found["rows"]}
+    lock, free, hybrid = (rows[way] for way in ("lock-step", "independent", "hybrid"))
+    for row in rows.values():
+        assert row["ms_per_step"] >= row["ideal_ms_per_step"], "quicker than its steps"
+        assert 0 <= row["idle"] < 1
+    assert free["ideal_ms_per_step"] < hybrid["ideal_ms_per_step"] < lock["ideal_ms_per_step"]
+    assert lock["idle"] > free["idle"]
+    assert lock["idle"] == pytest.approx(1 - found["mean_step_ms"] / lock["ideal_ms_per_step"], abs=0.15)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"lockstep.json", "lockstep.csv", "lockstep.png"}
 
 
-def test_the_longest_game():
-    games = [(0, 999), (0, 100), (0, 300), (-21, 50), (3, 50)]
-    assert longest_to_mean(games, ranks=2) == (1.5 + 1) / 2
-    assert longest_to_mean(games[1:], ranks=2, share=2) == 400 / 250
-    assert longest_to_mean(games, ranks=8) is None
+def test_the_times_by_hand():
+    times = np.array([[3, 3, 100], [3, 100, 3], [3, 3, 3], [100, 3, 3]]) / 1e3
+    assert ideal("lock-step", times, 2) == pytest.approx(0.300)
+    assert ideal("independent", times, 2) == pytest.approx(0.106)
+    assert ideal("hybrid", times, 2) == pytest.approx(0.203)
+    assert [group_of("hybrid", env, 5, 2) for env in range(5)] == [0, 0, 0, 1, 1]
+
+
+def test_the_talks_own_case():
+    """3 ms, or 100 ms for one of 8 in a fifth of the steps: 23 ms a step in lock-step."""
+    times = Times(3, 100, 0.028, 0)
+    drawn = np.stack([times.draw(env, 20_000, 0) for env in range(8)])
+    assert 1e3 * ideal("lock-step", drawn, 2) / 20_000 == pytest.approx(3 + 97 * (1 - 0.972**8), rel=0.03)
+    assert (times.draw(3, 50, 0) == drawn[3, :50]).all(), "an environment's times depend on who else there is"
+    normal = Times(3, 100, 0.5, 1).draw(0, 20_000, 0)
+    assert normal.mean() == pytest.approx(3e-3, rel=0.02) and normal.std() == pytest.approx(1e-3, rel=0.05)
+    assert normal.min() >= 0.3e-3
 
 
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--ranks", "1,x"], "--ranks must be a whole number of at least 1, not 'x'"),
-        (["--sync", "steps"], "--sync means nothing here"),
-        (["--preset", "karpathy"], "use --sync episode"),
-        (["--env", "3"], "unknown argument --env (did you mean --envs?)"),
+        (["--envs", "0"], "--envs must be a whole number"),
+        (["--workers", "9"], "--workers 9 cannot share 8 environments"),
+        (["--chance", "2"], "--chance must be"),
+        (["--gaussian", "0"], "--gaussian must be a finite number above 0"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, words, said):
-    result = lockstep(tmp_path, *words)
-    assert result.returncode == 2 and said in one_line(result)
-    assert not list(tmp_path.iterdir()) and not result.stdout
+    refused = lockstep(tmp_path, *words)
+    assert refused.returncode == 2 and said in one_line(refused) and not refused.stdout

@@ -7,11 +7,11 @@ PACKAGE = Path(__file__).parents[2] / "pg_mpi"
 
 #: From the entry points down to the leaves: a module may import only what stands on a lower level.
 LEVELS = [
-    ["train", "evaluate", "doctor"],
+    ["train", "evaluate", "doctor", "report"],
     ["trainer"],
     ["start"],
     ["snapshot"],
-    ["learner", "rollout", "build", "meter", "tally"],
+    ["learner", "rollout", "build", "meter", "tally", "journal"],
     ["batch"],
     ["trajectory", "schedule"],
     ["config", "game", "agent", "cluster", "record"],
@@ -26,6 +26,7 @@ DOORS = {
     "tensorboardX": {"record/metrics.py"},
     "imageio_ffmpeg": {"record/video.py"},
     "threadpoolctl": {"cluster/pinning.py"},
+    "matplotlib": {"report/figures.py"},
 }
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 

@@ -48,7 +48,28 @@ def test_tally_counts_a_window_of_100_games():
     other = Tally()
     other.restore(json.loads(json.dumps(tally.state())))
     assert other.state() == tally.state()
-    assert other.metrics() == {"games": 200, "return_mean": 21, "return_last": 21, "length_mean": 100}
+    assert other.metrics() == {
+        "games": 200,
+        "return_mean": 21,
+        "return_ci95": 0,
+        "return_last": 21,
+        "length_mean": 100,
+    }
+
+
+def test_the_interval_is_that_of_the_last_100_games():
+    tally = Tally()
+    scores = np.random.default_rng(0).normal(3, 5, size=250)
+    assert tally.return_ci95 is None
+    tally.add(250, [(scores[0], 250)])
+    assert tally.return_ci95 is None, "one game has no deviation"
+    tally.add(250, [(score, 250) for score in scores[1:20]])
+    assert tally.return_ci95 == pytest.approx(1.96 * scores[:20].std(ddof=1) / 20**0.5)
+    tally.add(250, [(score, 250) for score in scores[20:]])
+    assert tally.metrics()["return_ci95"] == pytest.approx(1.96 * scores[-100:].std(ddof=1) / 10)
+    other = Tally()
+    other.restore(json.loads(json.dumps(tally.state())))
+    assert other.return_ci95 == tally.return_ci95, "the same bits after a checkpoint"
 
 
 def test_metrics_of_lost_updates_are_taken_back(tmp_path):

@@ -1,6 +1,6 @@
 """What each rank of ``scaling.ceiling`` does: every part of training, one after another, again and again.
 
-    python -m scaling.ranks FOLDER [the words of scaling.ceiling ...]
+    python -m scaling.ceiling.ranks FOLDER [the words of scaling.ceiling ...]
 
 writes ``measured.json`` into FOLDER. ``scaling.ceiling`` starts it, under mpirun where there are several ranks.
 """
@@ -16,8 +16,8 @@ from time import perf_counter
 from pg_mpi import STARTED
 from pg_mpi.cluster import comm, launched
 from pg_mpi.record.run_folder import write_json
-from scaling import parts, stubs
-from scaling.ceiling import prepare
+from scaling.ceiling import parts, stubs
+from scaling.ceiling.__main__ import prepare
 
 
 def main(world, argv):

@@ -1,30 +1,28 @@
-"""What waiting for the longest game costs, and what the hybrid saves: ``python -m scaling.lockstep``.
+"""What waiting for the longest game costs, and what the hybrid saves: ``python -m scaling.waiting``.
 
 With ``--sync episode`` every rank plays a whole game and then waits for the longest one. With ``--sync steps`` every
 rank plays the same number of steps with K envs, and games run on through the updates. Both are real runs of
 ``pg_mpi.train`` in folders that are not kept; all numbers come from their ``metrics.jsonl`` and last checkpoint.
 """
 
-import contextlib
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from pg_mpi.cluster import launch, mpirun
+from pg_mpi.cluster import mpirun
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.run_folder import write_json
-from scaling import command
+from scaling import command, exchange, points
+from scaling.pictures import timeline
+from scaling.predict.measured import read_costs
+from scaling.predict.model import predict
 
-STOPPED = 75
-PATIENCE = 120.0  # seconds beyond its budget after which a run counts as hung
 MODES = ("episode", "steps")
+MODELLED = tuple(2**k for k in range(17))
 #: Settings that each run has of its own.
 REFUSED = {"run_dir", "max_walltime", "resume", "sync", "envs_per_rank", "track", "expect_ranks"}
 
@@ -32,7 +30,7 @@ REFUSED = {"run_dir", "max_walltime", "resume", "sync", "envs_per_rank", "track"
 def parser():
     """The command line."""
     p = Parser(
-        prog="python -m scaling.lockstep",
+        prog="python -m scaling.waiting",
         description="Train for a while in both ways to share work, whole games (--sync episode) and T steps of K envs "
         "(--sync steps), on each number of ranks, and report the speeds and the waiting. It starts its own ranks: no "
         "mpirun in front.",
@@ -45,7 +43,7 @@ def parser():
     p.add_argument("--seconds", metavar="S", default="30", help="length of each run, start-up included (default: 30)")
     p.add_argument("--envs", metavar="K", default="8", help="envs per rank of the runs with --sync steps (default: 8)")
     p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
-    p.add_argument("--out", metavar="FOLDER", help="also write lockstep.json there")
+    p.add_argument("--out", metavar="FOLDER", help="also write waiting.json and waiting.png there (extra: plot)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
@@ -74,24 +72,27 @@ def main(argv):
     args, words = prepare(argv)
     if args.out:
         command.make_folder(args.out)
-    runs = []
+    runs, modelled = [], {}
     for ranks in args.ranks:
         for mode in MODES:
             print(f"{mode} on {ranks} ranks, {args.seconds:g} s", file=sys.stderr, flush=True)
-            with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
-                train(folder, ranks, [*words, *_mode_words(mode, args.envs)], args.seconds)
-                runs.append({"mode": mode, **measure(folder, ranks), "oversubscribed": _crowded(ranks)})
+            with points.trained(ranks, [*words, *_mode_words(mode, args.envs)], args.seconds) as run:
+                runs.append({"mode": mode, **measure(run, ranks), "oversubscribed": _crowded(ranks)})
+                if ranks == args.ranks[0]:
+                    modelled[mode] = model(run)
     result = {
         "runs": runs,
+        "modelled": modelled,
         "hybrid": [compare(*pair) for pair in zip(runs[::2], runs[1::2])],
         "preset": args.preset,
         "seconds": args.seconds,
         "envs": args.envs,
-        **command.facts("scaling.lockstep", argv),
+        **command.facts("scaling.waiting", argv),
     }
     print(table(result), flush=True)
     if args.out:
-        write_json(os.path.join(args.out, "lockstep.json"), result)
+        write_json(os.path.join(args.out, "waiting.json"), result)
+        command.picture(timeline.draw_waiting, os.path.join(args.out, "waiting.png"), result)
     if args.json:
         print(json.dumps(result), flush=True)
     return 0
@@ -101,38 +102,21 @@ def _crowded(ranks):
     return ranks > mpirun.usable_threads()
 
 
-def train(folder, ranks, words, seconds):
-    """A real run in ``folder``/run. Raises ``UsageError`` with its own words if it refuses the settings."""
-    budget = ["--run-dir", os.path.join(folder, "run"), "--max-walltime", str(seconds)]
-    line = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(ranks), "--", "pg_mpi.train", *words, *budget]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    job = subprocess.Popen(line, **pipes, text=True)
+def model(run):
+    """The share of waiting on more and more ranks that the order statistics of a run's games make: a dict by ranks.
+
+    Empty after too few updates. Each rank has a core of its own there.
+    """
     try:
-        _, errors = job.communicate(timeout=seconds + PATIENCE)
-    finally:
-        _end(job)
-    if job.returncode == 2:
-        lines = (line.partition("pg_mpi: error: ") for line in errors.splitlines())
-        raise UsageError(next(said for _, mark, said in lines if mark))
-    if job.returncode not in (0, STOPPED):
-        raise RuntimeError(f"training on {ranks} ranks ended with code {job.returncode}: {errors}")
+        costs = read_costs(run)
+    except UsageError:
+        return {}
+    return {ranks: predict(costs, ranks, exchange.NAMED["memory"])["wait_fraction"] for ranks in MODELLED}
 
 
-def _end(job):
-    """Let no job outlive this command, nor write into a folder that is gone: ask the launcher, in the end to kill."""
-    for _ in launch.ANSWERS:
-        if job.poll() is None:
-            job.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                job.communicate(timeout=10)
-
-
-def measure(folder, ranks):
+def measure(run, ranks):
     """What a run's metrics tell: a dict. Shares are of the wall time of all its updates."""
-    run = Path(folder) / "run"
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    if not lines:
-        raise UsageError(f"no update on {ranks} ranks in time: give more --seconds")
+    lines = points.read_metrics(run)
     wall = sum(1 / line["updates_per_s"] for line in lines)
     _, _, facts = checkpoint.load_newest(str(run), lambda line: None)
     settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
@@ -192,6 +176,9 @@ def table(result):
         f"and saves {100 * pair['wait_saved']:.1f} points of waiting"
         for pair in result["hybrid"]
     ]
+    for mode, waits in result["modelled"].items():
+        shown = ", ".join(f"{waits[ranks]:.1%} on {ranks:,}" for ranks in (2, 8, 64, 1024, 65536))
+        lines.append(f"{mode}, modelled with a core for each rank: waiting {shown}")
     return "\n".join(lines)
 
 

@@ -56,7 +56,7 @@ class Bench(Trainer):
     @property
     def metrics(self):
         """The line of the last update. Rank 0 only."""
-        return self._metrics
+        return self._journal.metrics
 
     @property
     def played(self):

@@ -14,7 +14,9 @@ from pg_mpi.cluster import launch, mpirun
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import command, pictures, report
+from scaling import command
+from scaling.ceiling import report
+from scaling.pictures import speed
 
 #: Settings of a run that make no sense here: how long to train, and where.
 REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks"}
@@ -64,7 +66,7 @@ def main(argv):
         command.make_folder(args.out)
     with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
         start = mpirun.mpirun_command(args.ranks) if args.ranks > 1 else []
-        code = launch.run([*start, sys.executable, "-m", "scaling.ranks", folder, *argv])
+        code = launch.run([*start, sys.executable, "-m", "scaling.ceiling.ranks", folder, *argv])
         if code:
             return code
         with open(os.path.join(folder, "measured.json"), encoding="utf-8") as file:
@@ -90,7 +92,7 @@ def write(folder, result):
     """The result and, where matplotlib is there, its picture."""
     write_json(os.path.join(folder, "ceiling.json"), result)
     if importlib.util.find_spec("matplotlib"):
-        pictures.draw_parts(os.path.join(folder, "ceiling.png"), result)
+        speed.draw_parts(os.path.join(folder, "ceiling.png"), result)
     else:
         print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
 

@@ -1,0 +1,91 @@
+"""What an Allreduce costs: alpha-beta-gamma models, of a measured or a named network.
+
+A message of b bytes takes alpha + beta b seconds, and adding two such arrays gamma b. For N ranks, q = ceil(log2 N):
+
+    recursive doubling    q (alpha + beta b + gamma b)                            short messages
+    ring                  2 (N - 1) alpha + (N - 1) / N (2 beta + gamma) b        long ones, few ranks
+    Rabenseifner          2 q alpha + (N - 1) / N (2 beta + gamma) b              long ones
+
+Where N is no power of two, the ranks beyond one hand their array over first and get the sum last: two messages more.
+An MPI chooses by size and number; here the cheapest counts. Source: Thakur, Rabenseifner, Gropp, "Optimization of
+Collective Communication Operations in MPICH" (2005).
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import nearest
+
+GAMMA = 1e-10  # seconds a byte: float32 sums at 10 GB/s, memory's speed rather than the processor's
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """alpha: seconds a message; beta: seconds a byte; gamma: seconds to add a byte."""
+
+    alpha: float
+    beta: float
+    gamma: float = GAMMA
+
+
+#: Figures of the kind that vendors and centres publish for one link and small messages between two nodes.
+NAMED = {
+    "memory": Network(0.5e-6, 1 / 5e9),  # ranks of one node
+    "ethernet-100m": Network(60e-6, 1 / 11.8e6),
+    "ethernet-1g": Network(30e-6, 1 / 118e6),
+    "ethernet-10g": Network(15e-6, 1 / 1.18e9),
+    "ethernet-25g": Network(12e-6, 1 / 2.9e9),
+    "aries": Network(1.3e-6, 1 / 10e9),
+    "infiniband-hdr": Network(1.0e-6, 1 / 24e9),
+    "slingshot-11": Network(1.8e-6, 1 / 23e9),
+}
+
+
+def named(name):
+    """A network by its name, or by ``ALPHA_US:GB_PER_S``, as 1.5:12. Raises ``UsageError``."""
+    if name in NAMED:
+        return NAMED[name]
+    try:
+        alpha, speed = map(float, name.split(":"))
+        if alpha > 0 and speed > 0:
+            return Network(1e-6 * alpha, 1 / (1e9 * speed))
+    except ValueError:
+        pass
+    raise UsageError(
+        f"no network {name!r}{nearest(name, NAMED)}: choose {', '.join(NAMED)}, or microseconds:GB/s as 1.5:12"
+    )
+
+
+def allreduce(ranks, size, network):
+    """Seconds of an Allreduce of ``size`` bytes over ranks that all have a link of their own."""
+    if ranks == 1:
+        return 0.0
+    alpha, beta, gamma = dataclasses.astuple(network)
+    steps = math.ceil(math.log2(ranks))
+    odd = (
+        0.0 if ranks & (ranks - 1) == 0 else 2 * (alpha + beta * size) + gamma * size - (alpha + (beta + gamma) * size)
+    )
+    share = (ranks - 1) / ranks * (2 * beta + gamma) * size
+    doubling = steps * (alpha + (beta + gamma) * size) + odd
+    return min(doubling, 2 * (ranks - 1) * alpha + share, 2 * steps * alpha + share + max(odd, 0.0))
+
+
+def two_levels(ranks, size, network, node, memory=NAMED["memory"]):
+    """The same where ``node`` ranks share a node and its link: summed in the node, then over nodes, then handed out."""
+    return allreduce(min(ranks, node), size, memory) + allreduce(-(-ranks // node), size, network)
+
+
+def fitted(ranks, seconds):
+    """The ``Network`` that explains measured Allreduces best. ``seconds``: {bytes: seconds} on so many ranks."""
+    sizes, times = np.array(list(seconds), dtype=float), np.array(list(seconds.values()))
+
+    def misses(logs):
+        network = Network(*np.exp(logs))
+        return [math.log(allreduce(ranks, size, network) / time) for size, time in zip(sizes, times)]
+
+    start = [math.log(times.min()), math.log(times.max() / sizes.max())]
+    return Network(*map(float, np.exp(least_squares(misses, start).x)))

@@ -1,0 +1,222 @@
+"""Steps/s against ranks as laws with few parameters, how sure they are, and what they say of more ranks.
+
+    line      X(N) = a + b N                                        the story this project began with
+    amdahl    X(N) = speed N / (1 + serial (N - 1))                 Amdahl (1967)
+    usl       X(N) = speed N / (1 + serial (N - 1) + cross N (N - 1))       Gunther (2007)
+
+``serial`` is the share of a rank's work that cannot be shared, ``cross`` what every pair of ranks costs. The last two
+are straight in their parameters once turned over: N / X(N) = (1 + serial (N - 1) + ...) / speed, with no term below 0.
+All three are fitted by least squares of *relative* errors, since a measurement's scatter grows with its speed.
+
+Intervals hold 95 % of the fits to ``DRAWS`` repetitions of the measurement, made from the law and the scatter about
+it, which is itself only known as well as so many points tell (a chi-squared of the degrees of freedom). With no more
+points than parameters there is no scatter to see, and no interval.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.optimize import nnls
+
+from pg_mpi.parse import real
+
+DRAWS = 1000
+MOST = 10**9  # ranks: what is not reached by then is never reached
+
+
+@dataclasses.dataclass(frozen=True)
+class Law:
+    """A law: its name, equation and parameters; the columns of its basis; and how it reads its coefficients."""
+
+    name: str
+    equation: str
+    parameters: tuple
+    turned: bool  # fitted as N / X, with no coefficient below 0
+
+    def basis(self, ranks):
+        """float64 (points, parameters)."""
+        n = np.asarray(ranks, dtype=float)
+        if not self.turned:
+            return np.stack([np.ones_like(n), n], axis=1)
+        return np.stack([np.ones_like(n), n - 1, n * (n - 1)][: len(self.parameters)], axis=1)
+
+    def coefficients(self, ranks, sps):
+        """The coefficients of the basis that fit best."""
+        n, x = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
+        aim = n / x if self.turned else x
+        weighted = self.basis(n) / aim[:, None]
+        if self.turned:
+            return nnls(weighted, np.ones_like(aim))[0]
+        return np.linalg.lstsq(weighted, np.ones_like(aim), rcond=None)[0]
+
+    def speed(self, coefficients, ranks):
+        """Steps/s at ``ranks``: float64 (points,)."""
+        value = self.basis(ranks) @ coefficients
+        if not self.turned:
+            return value
+        with np.errstate(divide="ignore"):
+            return np.asarray(ranks, dtype=float) / value
+
+    def read(self, coefficients):
+        """The parameters by their names."""
+        values = coefficients
+        if self.turned:
+            speed = 1 / coefficients[0] if coefficients[0] else math.inf
+            values = [speed, *(coefficients[1:] * speed if math.isfinite(speed) else coefficients[1:] * 0)]
+        return dict(zip(self.parameters, map(float, values)))
+
+    def needed(self, coefficients, target):
+        """The fewest ranks with at least ``target`` steps/s, or None if there is no such number."""
+        if self.speed(coefficients, [1])[0] >= target:
+            return 1
+        root = self._root(coefficients, target)
+        if not 0 < root < MOST:
+            return None
+        found = math.ceil(root - 1e-9 * root)
+        return found if self.speed(coefficients, [found])[0] >= target * (1 - 1e-9) else None
+
+    def _root(self, coefficients, target):
+        """The smaller number of ranks, not a whole one, with ``target`` steps/s; infinite if there is none."""
+        if not self.turned:
+            a, b = coefficients
+            return (target - a) / b if b > 0 else math.inf
+        # target (c0 + c1 (N - 1) + c2 N (N - 1)) = N, a quadratic q N^2 + p N + r
+        c0, c1, c2 = (*coefficients, 0.0)[:3]
+        q, p, r = c2 * target, (c1 - c2) * target - 1, (c0 - c1) * target
+        under = p * p - 4 * q * r
+        return 2 * r / (-p + math.sqrt(under)) if under >= 0 and p < 0 else math.inf
+
+
+LINE = Law("line", "X(N) = a + b N", ("a", "b"), False)
+AMDAHL = Law("amdahl", "X(N) = speed N / (1 + serial (N - 1))", ("speed", "serial"), True)
+USL = Law("usl", "X(N) = speed N / (1 + serial (N - 1) + cross N (N - 1))", ("speed", "serial", "cross"), True)
+LAWS = (LINE, AMDAHL, USL)
+
+
+def fit(law, ranks, sps, targets=(), seed=0):
+    """Fit a law to measured points: a JSON-able dict, or one with ``problem`` where there are too few.
+
+    Args:
+        ranks, sps: the points, one a measurement; a number of ranks may come more than once.
+        targets: steps/s to reach.
+
+    Returns:
+        dict of ``law, equation, points, parameters`` (``value, low, high`` each), ``error`` (root mean square of the
+        relative errors), ``left_out`` (the largest number of ranks foretold without its points, or None) and
+        ``needed`` (for each target the ``ranks``, ``low`` and ``high``; None is never).
+    """
+    ranks, sps = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
+    result = {"law": law.name, "equation": law.equation, "points": len(ranks)}
+    if len(set(ranks)) < len(law.parameters):
+        return {**result, "problem": f"needs {len(law.parameters)} different numbers of ranks"}
+    best = law.coefficients(ranks, sps)
+    draws = _draws(law, best, ranks, sps, seed)
+    read = law.read(best)
+    spread = [law.read(draw) for draw in draws]
+    return {
+        **result,
+        "parameters": {name: _interval(read[name], [each[name] for each in spread]) for name in law.parameters},
+        "error": float(np.sqrt(np.mean((law.speed(best, ranks) / sps - 1) ** 2))),
+        "left_out": _left_out(law, ranks, sps),
+        "needed": [_needed(law, best, draws, target) for target in targets],
+    }
+
+
+def fit_all(ranks, sps, targets=()):
+    """``fit`` of every law."""
+    return [fit(law, ranks, sps, targets) for law in LAWS]
+
+
+def targets_of(words):
+    """Steps/s from ``44000,1e6``."""
+    return [real(0, open_low=True)(word) for word in words.split(",")]
+
+
+def band(law, ranks, sps, wanted, seed=0):
+    """The law's speed at each of ``wanted``, and the 95 % interval there: three float64 arrays."""
+    best = law.coefficients(ranks, sps)
+    middle = law.speed(best, wanted)
+    draws = _draws(law, best, np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float), seed)
+    if not len(draws):
+        return middle, middle, middle
+    low, high = np.percentile([law.speed(draw, wanted) for draw in draws], (2.5, 97.5), axis=0)
+    return middle, low, high
+
+
+def _draws(law, best, ranks, sps, seed):
+    """Coefficients of fits to repetitions of the measurement; none without degrees of freedom."""
+    free = len(ranks) - len(law.parameters)
+    if free <= 0:
+        return []
+    rng = np.random.default_rng(seed)
+    fitted = law.speed(best, ranks)
+    scatter = math.sqrt(np.sum((sps / fitted - 1) ** 2) / free)
+    known = scatter * np.sqrt(free / rng.chisquare(free, DRAWS))
+    noise = np.exp(known[:, None] * rng.standard_normal((DRAWS, len(ranks))))  # a speed stays above 0
+    return [law.coefficients(ranks, fitted * each) for each in noise]
+
+
+def _interval(value, spread):
+    low, high = np.percentile(spread, (2.5, 97.5)) if spread else (None, None)
+    return {"value": value, "low": None if low is None else float(low), "high": None if high is None else float(high)}
+
+
+def _left_out(law, ranks, sps):
+    """How well the law, fitted without the largest number of ranks, foretells it."""
+    last = ranks.max()
+    kept = ranks < last
+    if len(set(ranks[kept])) < len(law.parameters):
+        return None
+    measured = float(np.median(sps[~kept]))
+    foretold = float(law.speed(law.coefficients(ranks[kept], sps[kept]), [last])[0])
+    return {"ranks": int(last), "measured": measured, "foretold": foretold, "error": foretold / measured - 1}
+
+
+def _needed(law, best, draws, target):
+    """Ranks for ``target`` steps/s; ``high`` None: more than 2.5 % of the fits never reach it."""
+    answer = {"sps": target, "ranks": law.needed(best, target)}
+    if not draws:
+        return {**answer, "low": None, "high": None, "interval": False}
+    found = sorted(law.needed(draw, target) or math.inf for draw in draws)
+    low, high = found[int(0.025 * len(found))], found[math.ceil(0.975 * len(found)) - 1]
+    return {**answer, "low": _finite(low), "high": _finite(high), "interval": True}
+
+
+def _finite(number):
+    return number if number < math.inf else None
+
+
+def table(fits):
+    """The fits as lines for people."""
+    lines = []
+    for fit in fits:
+        lines.append(f"{fit['law']}: {fit['equation']}")
+        if "problem" in fit:
+            lines += [f"  {fit['problem']}", ""]
+            continue
+        for name, found in fit["parameters"].items():
+            lines.append(f"  {name:<7}{_number(found['value']):>11}   {_between(found['low'], found['high'])}")
+        left = fit["left_out"]
+        check = f"{left['ranks']} ranks foretold from the others: {left['error']:+.1%}" if left else "no point to spare"
+        lines.append(f"  fits its {fit['points']} points to {fit['error']:.1%}; {check}")
+        lines += [f"  {_answer(needed)}" for needed in fit["needed"]]
+        lines.append("")
+    return "\n".join(lines[:-1])
+
+
+def _answer(needed):
+    ranks = "never" if needed["ranks"] is None else f"{needed['ranks']:,} ranks"
+    if not needed["interval"]:
+        return f"{needed['sps']:,.0f} steps/s: {ranks} (as many points as parameters: no interval)"
+    low = "never" if needed["low"] is None else f"{needed['low']:,}"
+    high = "never" if needed["high"] is None else f"{needed['high']:,}"
+    return f"{needed['sps']:,.0f} steps/s: {ranks} (95 %: {low} to {high})"
+
+
+def _between(low, high):
+    return "" if low is None else f"95 %: {_number(low)} to {_number(high)}"
+
+
+def _number(value):
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.4g}"

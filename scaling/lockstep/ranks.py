@@ -1,0 +1,62 @@
+"""What each rank of ``scaling.lockstep`` does: be one environment, driven in each of the ways in turn.
+
+A step is a sleep, which stands for a simulator that takes so long: sleeping ranks need no core of their own, so a
+small machine can have many. The waiting is real: groups meet in a barrier of their own communicator.
+
+    python -m scaling.lockstep.ranks FOLDER [the words of scaling.lockstep ...]
+"""
+
+import os
+import sys
+import time
+
+from pg_mpi.cluster import comm, launched
+from pg_mpi.record.phases import Phases
+from pg_mpi.record.run_folder import write_json
+from scaling.lockstep.__main__ import prepare
+from scaling.lockstep.times import WAYS, group_of
+
+
+def main(world, argv):
+    """Measure all ways, and write them. Collective: every rank must call this."""
+    folder, *words = argv
+    args, times = world.on_root(_settings, words, world.size)
+    durations = times.draw(world.rank, args.steps, args.seed)
+    found = {}
+    for way in WAYS:
+        group = world.split(group_of(way, world.rank, world.size, args.workers))
+        phases = Phases(time.monotonic, spans=True)
+        world.barrier()
+        begun = time.monotonic()
+        drive(durations, group, phases)
+        driven = time.monotonic() - begun
+        world.barrier()  # the update that follows needs all of them
+        mine = {
+            "seconds": time.monotonic() - begun,
+            "stepping": phases.seconds["emulator"],
+            "driven": driven,
+            "spans": [(name, start - begun, end - begun) for name, start, end in phases.spans[: 2 * args.shown]],
+        }
+        found[way] = world.gather(mine)
+    if world.rank == 0:
+        write_json(os.path.join(folder, "measured.json"), found, indent=None)
+    return 0
+
+
+def drive(durations, group, phases):
+    """Step through ``durations`` seconds, together with the others of the group."""
+    for seconds in durations:
+        with phases("emulator"):
+            time.sleep(seconds)
+        if group.size > 1:
+            with phases("wait"):
+                group.barrier()
+
+
+def _settings(words, ranks):
+    launched.check_launch(ranks)
+    return prepare(words)
+
+
+if __name__ == "__main__":
+    comm.run(main, sys.argv[1:])

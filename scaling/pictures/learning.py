@@ -1,0 +1,43 @@
+"""Scores against time."""
+
+from scaling.pictures.frame import axes_of
+
+
+def draw_seeds(path, results):
+    """Score against minutes, a thin line for each run of ``seeds.py``, a colour for each preset."""
+    presets = list(dict.fromkeys(result["preset"] for result in results))
+    with axes_of(path) as axes:
+        for result in results:
+            wall, mean = (result["columns"].index(name) for name in ("wall_s", "return_mean"))
+            points = [(line[wall] / 60, line[mean]) for line in result["curve"] if line[mean] is not None]
+            colour = f"C{presets.index(result['preset'])}"
+            label = result["preset"] if colour not in [line.get_color() for line in axes.lines] else None
+            axes.plot(*zip(*points), color=colour, linewidth=1.2, alpha=0.8, label=label)
+        for score in (0, 18):
+            axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
+        axes.set(xlabel="minutes, start-up included", ylabel="score, mean of the last 100 games", ylim=(-21.5, 21.5))
+        ranks = " or ".join(sorted({str(result["ranks"]) for result in results}))
+        axes.set_title(f"Atari Pong from scratch on {ranks} ranks, a line for each seed")
+        axes.legend(loc="lower right", frameon=False)
+
+
+def draw_virtual(path, results):
+    """Score against virtual wall-clock, and against core-hours, a line for each number of ranks."""
+    with axes_of(path, columns=2, size=(11, 4.2)) as (wall, cores):
+        from matplotlib import colormaps
+
+        for place, result in enumerate(sorted(results, key=lambda result: result["ranks"])):
+            seconds, mean = (result["columns"].index(name) for name in ("wall_s", "return_mean"))
+            points = [(line[seconds], line[mean]) for line in result["curve"] if line[mean] is not None]
+            if points:
+                times, scores = zip(*points)
+                colour = colormaps["viridis"](0.95 * place / max(1, len(results) - 1))
+                wall.plot(times, scores, color=colour, label=f"{result['ranks']} ranks")
+                cores.plot([t * result["ranks"] / 3600 for t in times], scores, color=colour)
+        for axes in (wall, cores):
+            for score in (0, 18):
+                axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
+            axes.set(xscale="log", ylim=(-21.5, 21.5))
+        wall.set(xlabel="virtual seconds", ylabel="score, mean of the last 100 games")
+        cores.set(xlabel="core-hours")
+        wall.legend(loc="upper left", frameon=False, fontsize=8)

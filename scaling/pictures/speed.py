@@ -1,0 +1,105 @@
+"""Steps/s: against ranks, against threads, and part by part."""
+
+import numpy as np
+
+from scaling import laws
+from scaling.pictures.frame import COLOURS, axes_of, draw_phases
+
+
+def draw_parts(path, result):
+    """A bar of steps/s for each part of ``ceiling.py``; the emulator's speed as a line."""
+    rows = result["parts"][::-1]
+    with axes_of(path) as axes:
+        colours = ["0.75" if row["stub"] else "C0" for row in rows]
+        bars = axes.barh([row["label"] for row in rows], [row["sps"] for row in rows], color=colours)
+        axes.bar_label(bars, [f" {row['sps']:,.0f}  {row['share']:.0%}" for row in rows])
+        axes.axvline(result["emulator_sps"], color="0.4", linewidth=0.8, linestyle="--")
+        widest = max(row["sps"] for row in rows)
+        axes.set(xlabel="steps/s of all ranks; % of the emulator alone", xlim=(0, 1.2 * widest))
+        axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
+
+
+def draw_sweep(path, rows, ranks, sps, targets):
+    """Left: steps/s against ranks, perfect scaling and the laws; right: where the time went."""
+    with axes_of(path, columns=2, size=(11, 4.4)) as (speed, share):
+        _laws(speed, ranks, sps, targets)
+        first = rows[0]
+        reach = [first["ranks"], speed.get_xlim()[1]]
+        perfect = [first["sps"] / first["ranks"] * n for n in reach]
+        speed.plot(reach, perfect, color="0.6", linewidth=1, linestyle=":", label="perfect", scalex=False, scaley=False)
+        speed.legend(loc="upper left", frameon=False)
+        for row in rows:
+            speed.annotate(f"{row['efficiency']:.0%}", (row["ranks"], row["sps"]), (5, -11), textcoords="offset points")
+        speed.set_title("Steps/s, and efficiency")
+        draw_phases(share, [(str(row["ranks"]), row["phase_share"]) for row in rows])
+        share.set(xlabel="ranks", ylabel="share of the wall time, mean of ranks")
+
+
+def draw_fit(path, ranks, sps, targets):
+    """The points, the laws through them with their 95 % bands, and the speeds asked for."""
+    with axes_of(path) as axes:
+        _laws(axes, ranks, sps, targets)
+        axes.legend(loc="upper left", frameon=False)
+        axes.set_title("Steps/s against ranks: what the laws make of the points, with 95 % bands")
+
+
+def _laws(axes, ranks, sps, targets):
+    """Points, laws and bands, as far as the nearest target that a law reaches within 20 times the most ranks."""
+    most, fits = max(ranks), [laws.fit(law, ranks, sps, targets) for law in laws.LAWS]
+    needed = [n["ranks"] for fit in fits for n in fit.get("needed", []) if n["ranks"] and n["ranks"] <= 20 * most]
+    wanted = np.linspace(1, max([1.25 * most, *(1.1 * n for n in needed)]), 200)
+    shown = []
+    for colour, (law, fit) in enumerate(zip(laws.LAWS, fits)):
+        if "problem" not in fit:
+            middle, low, high = laws.band(law, ranks, sps, wanted)
+            axes.plot(wanted, middle, color=f"C{colour}", linewidth=1.3, label=law.name)
+            axes.fill_between(wanted, low, high, color=f"C{colour}", alpha=0.12, linewidth=0)
+            shown.append(middle.max())
+    axes.scatter(ranks, sps, color="black", s=18, zorder=3)
+    for target in targets:
+        if target <= 1.3 * max([*shown, *sps]):
+            axes.axhline(target, color="0.7", linewidth=0.8, linestyle="--", zorder=0)
+    axes.set(xlabel="ranks", ylabel="steps/s of all ranks", xlim=(0, wanted[-1]))
+    axes.set_ylim(0, 1.15 * max([*sps, *shown, *(t for t in targets if shown and t <= 1.3 * max(shown))]))
+
+
+def draw_threads(path, rows, usable):
+    """Steps/s against ranks, a line for each number of BLAS threads."""
+    with axes_of(path) as axes:
+        for threads in sorted({row["threads"] for row in rows}):
+            curve = [row for row in rows if row["threads"] == threads]
+            label = f"{threads} thread{'s' if threads > 1 else ' (pinned)'} a rank"
+            axes.plot([row["ranks"] for row in curve], [row["sps"] for row in curve], marker="o", label=label)
+        axes.axvline(usable, color="0.7", linewidth=0.8, linestyle="--", zorder=0)
+        axes.annotate(f"{usable} hardware threads", (usable, 0), (4, 6), textcoords="offset points", color="0.4")
+        axes.set(xlabel="ranks", ylabel="steps/s of all ranks", ylim=(0, None))
+        axes.set_title("Dense products: BLAS threads of each rank against each other")
+        axes.legend(frameon=False)
+
+
+def draw_predict(path, result):
+    """Left: steps/s against ranks, what was measured as dots; right: the shares of waiting and of the exchange."""
+    rows = result["rows"]
+    ranks = [row["ranks"] for row in rows]
+    with axes_of(path, columns=2, size=(11, 4.2)) as (speed, share):
+        speed.plot(ranks, [row["sps"] for row in rows], color="C0", label="predicted")
+        perfect = [rows[0]["sps"] / rows[0]["ranks"] * n for n in ranks]
+        speed.plot(ranks, perfect, color="0.6", linestyle=":", linewidth=1, label="perfect")
+        known = [row for row in rows if "measured" in row]
+        if known:
+            points = [row["ranks"] for row in known], [row["measured"] for row in known]
+            speed.scatter(*points, color="black", s=20, zorder=3, label="measured")
+        speed.axvline(result["pays_to"], color=COLOURS["wait"], linewidth=0.9, linestyle="--")
+        speed.annotate(f"pays up to {result['pays_to']:,}", (result["pays_to"], speed.get_ylim()[0]), (4, 8),
+                       textcoords="offset points", color=COLOURS["wait"])  # fmt: skip
+        speed.set(xscale="log", yscale="log", xlabel="ranks", ylabel="steps/s of all ranks")
+        speed.legend(loc="upper left", frameon=False)
+        waits, sent = ([row[key] for row in rows] for key in ("wait_fraction", "allreduce_fraction"))
+        both = [wait + send for wait, send in zip(waits, sent)]
+        share.fill_between(
+            ranks, waits, color=COLOURS["wait"], alpha=0.85, linewidth=0, label="waiting for the slowest"
+        )
+        share.fill_between(ranks, waits, both, color=COLOURS["allreduce"], linewidth=0, label="exchange")
+        share.fill_between(ranks, both, 1, color="#b7d8c5", linewidth=0, label="play and learning")
+        share.set(xscale="log", ylim=(0, 1), xlim=(ranks[0], ranks[-1]), xlabel="ranks", ylabel="share of the time")
+        share.legend(loc="upper right")

@@ -1,0 +1,106 @@
+"""One measurement: a real start of the trainer on some ranks for a while, and what its metrics say of it.
+
+The only clocks are the trainer's own (``pg_mpi/record/phases.py``, ``pg_mpi/meter.py``), read from ``metrics.jsonl``.
+"""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pg_mpi.cluster.launch import kill_session
+from pg_mpi.cluster.mpirun import start_command
+from pg_mpi.errors import UsageError
+
+STOPPED = 75
+USAGE = 2
+#: What a point tells of the machine, as a mean over its updates by their length.
+MEANS = ("cpu_util", "gflops")
+
+
+@contextlib.contextmanager
+def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None):
+    """Train for ``seconds``, start-up included, in a folder that is gone afterwards: its path.
+
+    Args:
+        launcher, nodes: as for ``start_command``.
+        environment: the ranks' environment, if not this process's.
+
+    Raises ``UsageError`` with the trainer's own words if it refuses the flags, and ``RuntimeError`` if it fails.
+    """
+    base = tempfile.mkdtemp(prefix=".measured-", dir=".")  # seen from every node
+    try:
+        folder = Path(base, "run")
+        budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
+        line = [*start_command(launcher, ranks, nodes), sys.executable, "-m", "pg_mpi.train", *flags, *budget]
+        code, output, errors = run(line, environment)
+        said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
+        if code == USAGE and said:
+            raise UsageError(said[0])
+        if code not in (0, STOPPED) and "stopped: " not in output:  # launchers may change the code
+            raise RuntimeError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
+        yield folder
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def run(line, environment=None):
+    """Exit code, output and errors of a job, which ends with its ranks when this process is stopped."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(line, start_new_session=True, env=environment, **pipes) as job:
+        try:
+            output, errors = job.communicate()
+        except BaseException:
+            job.kill()
+            kill_session(job.pid)
+            raise
+    return job.returncode, output, errors
+
+
+def read_metrics(folder):
+    """The lines of a run's ``metrics.jsonl``. Raises ``UsageError`` where there is none, or none of this version."""
+    path = Path(folder, "metrics.jsonl")
+    try:
+        lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train") from None
+    except ValueError:
+        raise UsageError(f"{path} is damaged: a line of it is not JSON") from None
+    if not lines:
+        raise UsageError(f"{path} holds no update yet: train longer")
+    wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps"}
+    if not all(isinstance(line, dict) and wanted <= line.keys() for line in lines):
+        raise UsageError(f"{path} is not of this version of pg_mpi: its lines lack keys such as phase_s")
+    return lines
+
+
+def measured(lines, warmup):
+    """What the metrics after ``warmup`` seconds say: a dict. Raises ``RuntimeError`` with fewer than two updates.
+
+    ``phase_share`` and ``phase_max_share`` are shares of the wall time, of the mean and of the slowest rank; what is
+    in no phase (drawing actions, recording steps, Python between the phases) is ``other``.
+    """
+    kept = [line for line in lines if line["wall_s"] >= warmup]
+    if len(kept) < 2:
+        raise RuntimeError(f"fewer than two updates after {warmup:g} s: give more --seconds")
+    first, *rest = kept
+    last = rest[-1]
+    span, steps = last["wall_s"] - first["wall_s"], last["env_steps"] - first["env_steps"]
+    shares, slowest = (
+        {n: sum(line[k][n] for line in rest) / span for n in last[k]} for k in ("phase_s", "phase_max_s")
+    )
+    return {
+        "ranks": last["ranks"],
+        "sps": steps / span,
+        "updates": len(rest),
+        "updates_per_s": len(rest) / span,
+        "bytes_per_update": (last["bytes_exchanged"] - first["bytes_exchanged"]) / len(rest),
+        "exchanges_per_update": (last["exchanges"] - first["exchanges"]) / len(rest),
+        "rss_mb": max(line["rss_mb"] for line in rest),
+        **{name: sum(line[name] / line["updates_per_s"] for line in rest) / span for name in MEANS},
+        "phase_share": {**shares, "other": 1 - sum(shares.values())},
+        "phase_max_share": slowest,
+    }

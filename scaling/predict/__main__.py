@@ -1,0 +1,109 @@
+"""From one measured run to N ranks: speed, waiting, bytes, node hours: ``python -m scaling.predict --run RUN``."""
+
+import json
+import os
+
+from pg_mpi.config import Parser
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, integer, real
+from pg_mpi.record.run_folder import write_json
+from scaling import command, exchange, sweep
+from scaling.pictures import speed
+from scaling.predict import report
+from scaling.predict.measured import read_costs
+from scaling.predict.model import predict
+from scaling.rows import read_csv, write_csv
+
+KIND = ("predict", 1)
+DECADES = "1,2,4,8,16,32,64,128,256,512,1024,4096,16384,65536,262144,1000000"
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m scaling.predict",
+        description="From the metrics of one real run: its game lengths, what a step, a sample and an exchanged byte "
+        "cost, and a model of the network, to steps/s, waiting and node hours on N ranks.",
+        epilog=f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12, or doctor=FILE, the last line "
+        "that pg_mpi.doctor --json printed on several ranks. --against SWEEP sets the measured speeds of a sweep.csv "
+        "beside it. --minibatch-size as it would be trained with on N ranks: kept as it is, more ranks mean more "
+        "exchanges an update.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--run", metavar="RUN", help="the folder of a run of pg_mpi.train")
+    p.add_argument("--ranks", metavar="N,N", default=DECADES, help="numbers of ranks (default: 1 to a million)")
+    p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
+    p.add_argument("--node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)")
+    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
+    p.add_argument("--minibatch-size", metavar="M", help="samples per exchange; Mx: for each rank (default: the run's)")
+    p.add_argument("--warmup", metavar="S", default="5", help="seconds of the run left out (default: 5)")
+    p.add_argument("--against", metavar="SWEEP", help="sweep.csv with measured speeds to compare with")
+    p.add_argument("--out", metavar="FOLDER", help="also write predict.csv, predict.json and predict.png there")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def main(argv):
+    """Predict and tell; the process's exit code."""
+    args = parser().parse(argv)
+    if not args.run:
+        raise UsageError("--run RUN is missing: the folder of a run of pg_mpi.train, of half a minute or more")
+    counts = checked(sweep.counts_of, args.ranks, "--ranks")
+    node = checked(integer(), args.node, "--node")
+    cores = checked(integer(), args.cores, "--cores") if args.cores else None
+    network = network_of(args.network)
+    batch = checked(_minibatch, args.minibatch_size, "--minibatch-size") if args.minibatch_size else lambda ranks: None
+    costs = read_costs(args.run, checked(real(0), args.warmup, "--warmup"))
+    measured = _measured(args.against) if args.against else {}
+    if args.out:
+        command.make_folder(args.out)
+    rows = [predict(costs, ranks, network, node, cores, batch(ranks)) for ranks in counts]
+    for row in rows:
+        row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
+        if row["ranks"] in measured:
+            row["measured"] = measured[row["ranks"]]
+            row["error"] = row["sps"] / row["measured"] - 1
+    result = {"rows": rows, **report.verdict(rows), "costs": report.told(costs), "network": args.network}
+    print(report.table(result), flush=True)
+    if args.out:
+        facts = command.facts("scaling.predict", argv)
+        write_json(os.path.join(args.out, "predict.json"), result | facts)
+        columns = [{**{"measured": "", "error": ""}, **row} for row in rows]
+        write_csv(os.path.join(args.out, "predict.csv"), *KIND, columns, facts)
+        command.picture(speed.draw_predict, os.path.join(args.out, "predict.png"), result)
+    if args.json:
+        print(json.dumps(result), flush=True)
+    return 0
+
+
+def network_of(words):
+    """A ``Network`` by its name, by its figures, or from a doctor's report. Raises ``UsageError``."""
+    if not words.startswith("doctor="):
+        return exchange.named(words)
+    path = words.partition("=")[2]
+    try:
+        with open(path, encoding="utf-8") as file:
+            report = json.loads(file.read().strip().splitlines()[-1])
+        seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
+        return exchange.fitted(len(report["ranks"]), seconds)
+    except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
+        raise UsageError(
+            f"{path} is no report of the doctor on several ranks: mpirun -n 2 python -m pg_mpi.doctor --json > {path}"
+        ) from None
+
+
+def _minibatch(text):
+    """``2048``, or ``1024x`` for so many a rank: a function of the number of ranks."""
+    each = text.endswith("x")
+    size = integer()(text.removesuffix("x"))
+    return lambda ranks: size * ranks if each else size
+
+
+def _measured(path):
+    """{ranks: median steps/s} of a sweep."""
+    rows, _ = read_csv(path, *sweep.KIND)
+    return {ranks: sweep.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
+
+
+if __name__ == "__main__":
+    command.run(main)

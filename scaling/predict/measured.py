@@ -1,0 +1,132 @@
+"""A run folder → what each part of an update costs one rank, and how long games are."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from pg_mpi.errors import UsageError
+from pg_mpi.record import checkpoint
+from scaling.points import read_metrics
+
+LEAST = 8  # updates to fit costs to
+PLAY = ("emulator", "reset", "features", "inference")
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """What an update is made of. Seconds are of one rank with a core of its own.
+
+    Attributes:
+        ranks: of the run; ``settings``: its settings.
+        lengths: float64, steps of its last games.
+        step_s: a step of one env, with all that is not learning.
+        noise: deviation of the logarithm of that cost from round to round.
+        sample_s: learning from a sample once.
+        byte_s: making the gradient and the step of a byte of exchanged parameters.
+        round_s: what an update costs once, on rank 0 alone, as writing its metrics.
+        rows: (bytes of an exchange, samples of its update, exponent): bytes grow with this power of the samples.
+        most_bytes: of an exchange that touches every parameter.
+        rollouts: rounds of ``num_steps`` or ``games_per_update`` in an update by then.
+        state_bytes: of an env's part of a checkpoint.
+    """
+
+    ranks: int
+    settings: dict
+    lengths: np.ndarray
+    step_s: float
+    noise: float
+    sample_s: float
+    byte_s: float
+    round_s: float
+    rows: tuple
+    most_bytes: int
+    rollouts: int
+    state_bytes: int
+
+    def exchange_bytes(self, samples):
+        """Bytes of one exchange in an update of so many samples over all ranks."""
+        size, at, power = self.rows
+        return min(self.most_bytes, size * (samples / at) ** power)
+
+
+def read_costs(run, warmup=0.0):
+    """The ``Costs`` of the run in a folder, from the updates after ``warmup`` seconds. Raises ``UsageError``."""
+    lines = [line for line in read_metrics(run) if line["wall_s"] >= warmup]
+    if len(lines) <= LEAST:
+        raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
+    try:
+        settings = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))["settings"]
+        _, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
+    table = Table(lines, settings["update_epochs"] if settings["method"] == "clipped" else 1)
+    sample_s, byte_s = table.learning()
+    step_s, noise = table.playing()
+    return Costs(
+        ranks=lines[-1]["ranks"],
+        settings=settings,
+        lengths=np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float),
+        step_s=step_s,
+        noise=noise,
+        sample_s=sample_s,
+        byte_s=byte_s,
+        round_s=float(np.median(table.slowest("record"))),
+        rows=table.rows(),
+        most_bytes=4 * (arrays["theta"].size + 1),
+        rollouts=table.rollouts(settings),
+        state_bytes=int((arrays["emulators"].nbytes + arrays["masks"].nbytes) / len(facts["envs"])),
+    )
+
+
+class Table:
+    """The updates of a run as columns: what each did, from one metrics line to the next."""
+
+    def __init__(self, lines, epochs):
+        self._lines, self._epochs, self._ranks = lines[1:], epochs, lines[0]["ranks"]
+        self.samples, self.exchanges, self.bytes, self.wall, self.games = (
+            np.diff([line[name] for line in lines]).astype(float)
+            for name in ("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games")
+        )
+
+    def mean(self, *names):
+        """Seconds of the mean rank in some phases, for each update."""
+        return np.array([sum(line["phase_s"][name] for name in names) for line in self._lines])
+
+    def slowest(self, *names):
+        """The same of the slowest rank."""
+        return np.array([sum(line["phase_max_s"][name] for name in names) for line in self._lines])
+
+    def playing(self):
+        """(seconds a step, noise): phases of play, and all that is in no phase, which is Python around them."""
+        phases = self.mean(*self._lines[0]["phase_s"])
+        other = np.maximum(self.wall - phases, 0)
+        a_step = (self.mean(*PLAY) + other) / (self.samples / self._ranks)
+        changes = np.diff(np.log(a_step))  # from one to the next, so that a drift of the machine is no noise
+        return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(np.std(changes) / np.sqrt(2))
+
+    def learning(self):
+        """(seconds a sample and epoch, seconds a byte): gradient and optimizer, by least squares of relative errors."""
+        spent = self.mean("gradient", "optimizer")
+        columns = np.stack([self._epochs * self.samples / self._ranks, self.bytes], axis=1)
+        scale = np.maximum(columns.max(axis=0), 1e-12)
+        found, _ = nnls(columns / scale / spent[:, None], np.ones(len(spent)))
+        return tuple(map(float, found / scale))
+
+    def rows(self):
+        """(bytes of an exchange, samples, exponent between 0 and 1) of the median update."""
+        size = self.bytes / np.maximum(self.exchanges, 1)
+        middle = float(np.median(self.samples))
+        spread = np.log(self.samples / middle)
+        power = 0.0
+        if spread.std() > 0.02:
+            power = float(np.clip(np.polyfit(spread, np.log(np.maximum(size, 1)), 1)[0], 0, 1))
+        return float(np.median(size * np.exp(-power * spread))), middle, power
+
+    def rollouts(self, settings):
+        """How many rounds an update is made of by now."""
+        per_env = settings["num_steps"] if settings["sync"] == "steps" else settings["games_per_update"]
+        done = self.samples[-1] if settings["sync"] == "steps" else self.games[-1]
+        return max(1, round(done / self._ranks / settings["envs_per_rank"] / per_env))

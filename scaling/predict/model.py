@@ -1,0 +1,96 @@
+"""An update on N ranks, put together from its parts: played, waited, learned and exchanged.
+
+Ranks play; all wait for the one with the longest games (order statistics of the measured lengths); then each exchange
+waits for the one with the most samples, is sent, and is followed by the same step on all. Ranks that share a core take
+turns, and those that wait take turns too, for an MPI waits by asking again and again.
+"""
+
+import numpy as np
+
+from scaling.exchange import two_levels
+
+DRAWS = 2_000_000  # games, over all simulated rounds
+TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail, not from the few that were seen
+GAME_BYTES = 120  # a rank's games, steps and scores in the exchange of counters, pickled
+SMALL = 12  # exchanges of a few bytes in an update, besides those of the epochs
+
+
+def predict(costs, ranks, network, node=128, cores=None, minibatch=None, seed=0):
+    """What N ranks would do: a JSON-able dict.
+
+    Args:
+        costs: of a measured run.
+        network: the ``Network`` between nodes of ``node`` ranks each.
+        cores: that all ranks share (default: one for each).
+        minibatch: ``--minibatch-size`` there (default: the run's).
+    """
+    rng, crowd = np.random.default_rng(seed), max(1.0, ranks / cores) if cores else 1.0
+    rounds = int(np.clip(DRAWS // (ranks * costs.settings["envs_per_rank"]), 2, 400))
+    minibatch = minibatch or costs.settings["minibatch_size"]
+    sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
+    for _ in range(rounds):
+        for name, value in _round(costs, ranks, network, node, crowd, minibatch, rng).items():
+            sums[name] += value
+    sps = sums["samples"] / sums["seconds"]
+    return {
+        "ranks": ranks,
+        "sps": sps,
+        "wait_fraction": sums["wait"] / sums["seconds"],
+        "allreduce_fraction": sums["allreduce"] / sums["seconds"],
+        "update_s": sums["seconds"] / rounds,
+        "samples_per_update": sums["samples"] / rounds,
+        "exchanges_per_update": sums["exchanges"] / rounds,
+        "bytes_per_update": sums["bytes"] / rounds,
+        "node_hours_per_1e9_steps": 1e9 / sps / 3600 * -(-ranks // node),
+    }
+
+
+def _round(costs, ranks, network, node, crowd, minibatch, rng):
+    """One update: what was done, and its seconds."""
+    settings = costs.settings
+    steps = steps_of(costs, ranks, rng)
+    speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
+    play, total = steps * costs.step_s * speed, float(steps.sum())
+    plain = settings["method"] == "reinforce"
+    epochs = 1 if plain else settings["update_epochs"]
+    exchanges = 1 if plain else epochs * max(1, round(total / minibatch))
+    size = costs.exchange_bytes(total)
+    learn = epochs * steps * costs.sample_s * speed
+    own = crowd * (play.max() + learn.max() + exchanges * size * costs.byte_s + costs.round_s)
+    wait = crowd * (play.max() - play.mean() + learn.max() - learn.mean() + costs.round_s * (1 - 1 / ranks))
+    sent = exchanges * two_levels(ranks, size, network, node)
+    touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], network, node)
+    small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, network, node)
+    nodes = -(-ranks // node)
+    counters = GAME_BYTES * ranks * network.beta if nodes > 1 else 0.0
+    saved = ranks * settings["envs_per_rank"] * costs.state_bytes * network.beta if nodes > 1 else 0.0
+    saved *= min(1.0, costs.rollouts / settings["checkpoint_every"])
+    return {
+        "samples": total,
+        "seconds": own + sent + touched + small + counters + saved,
+        "wait": wait,
+        "allreduce": sent + touched + counters,
+        "bytes": exchanges * size,
+        "exchanges": exchanges,
+    }
+
+
+def steps_of(costs, ranks, rng):
+    """Steps that each rank plays in a round: float64 (ranks,)."""
+    settings = costs.settings
+    envs = settings["envs_per_rank"]
+    if settings["sync"] == "steps":
+        return np.full(ranks, float(envs * settings["num_steps"] * costs.rollouts))
+    games = envs * settings["games_per_update"] * costs.rollouts
+    most = settings["max_frames"] / settings["frame_skip"]
+    return lengths(costs.lengths, ranks * games, most, rng).reshape(ranks, games).sum(axis=1)
+
+
+def lengths(seen, count, most, rng):
+    """``count`` game lengths, drawn from those seen, with a tail beyond their ``TAIL`` quantile, up to ``most``."""
+    drawn, edge = rng.choice(seen, count), np.quantile(seen, TAIL)
+    beyond = seen[seen > edge] - edge
+    if len(beyond):
+        tail = drawn > edge
+        drawn[tail] = np.minimum(edge + rng.exponential(beyond.mean(), int(tail.sum())), most)
+    return drawn

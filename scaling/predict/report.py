@@ -1,0 +1,64 @@
+"""A prediction in numbers for programs and lines for people: where more ranks stop paying."""
+
+import math
+
+PAYS = 0.1  # doubling the ranks pays while it makes at least this much more steps/s
+
+
+def verdict(rows):
+    """Where it stops paying: the most steps/s, half efficiency, and the last doubling that pays."""
+    best = max(rows, key=lambda row: row["sps"])
+    half = [row["ranks"] for row in rows if row["efficiency"] >= 0.5]
+    pays = rows[0]["ranks"]
+    for row, more in zip(rows, rows[1:]):
+        if more["sps"] < row["sps"] * (1 + PAYS) ** math.log2(more["ranks"] / row["ranks"]):
+            break
+        pays = more["ranks"]
+    return {"peak": {"ranks": best["ranks"], "sps": best["sps"]}, "half_efficiency": half[-1], "pays_to": pays}
+
+
+def told(costs):
+    """The costs as a JSON-able dict."""
+    size, at, power = costs.rows
+    return {
+        "ranks": costs.ranks,
+        "step_us": 1e6 * costs.step_s,
+        "noise": costs.noise,
+        "sample_us": 1e6 * costs.sample_s,
+        "byte_ns": 1e9 * costs.byte_s,
+        "round_ms": 1e3 * costs.round_s,
+        "game_steps": [float(costs.lengths.min()), float(costs.lengths.mean()), float(costs.lengths.max())],
+        "exchange_bytes": size,
+        "at_samples": at,
+        "power": power,
+    }
+
+
+def table(result):
+    """The prediction as lines for people."""
+    costs = result["costs"]
+    low, mean, high = costs["game_steps"]
+    lines = [
+        f"measured on {costs['ranks']} ranks: a step {costs['step_us']:.0f} us (noise {costs['noise']:.1%}), a sample "
+        f"and epoch {costs['sample_us']:.1f} us, a MB of exchange {1e3 * costs['byte_ns']:.0f} us, an update "
+        f"{costs['round_ms']:.1f} ms more on rank 0; games of {low:,.0f} to {high:,.0f} steps, mean {mean:,.0f}",
+        f"network: {result['network']}",
+        "",
+        f"{'ranks':>9}{'steps/s':>14}{'efficiency':>12}{'waiting':>9}{'allreduce':>11}{'exchanges':>11}{'MB':>9}"
+        f"{'node-h/1e9':>12}{'measured':>11}{'error':>8}",
+    ]
+    for row in result["rows"]:
+        beside = f"{row['measured']:>11,.0f}{row['error']:>8.1%}" if "measured" in row else ""
+        lines.append(
+            f"{row['ranks']:>9,}{row['sps']:>14,.0f}{row['efficiency']:>12.1%}{row['wait_fraction']:>9.1%}"
+            f"{row['allreduce_fraction']:>11.1%}{row['exchanges_per_update']:>11,.0f}"
+            f"{row['bytes_per_update'] / 1e6:>9,.0f}{row['node_hours_per_1e9_steps']:>12,.2f}{beside}"
+        )
+    peak = result["peak"]
+    lines += [
+        "",
+        f"a doubling of ranks makes {PAYS:.0%} more steps/s or better up to {result['pays_to']:,} ranks; half of "
+        f"perfect scaling is left at {result['half_efficiency']:,}; the most is {peak['sps']:,.0f} steps/s on "
+        f"{peak['ranks']:,}",
+    ]
+    return "\n".join(lines)

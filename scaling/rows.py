@@ -1,0 +1,64 @@
+"""Results as CSV files that say where they come from, for people's own tools and for the commands here.
+
+    # pg_mpi sweep 1
+    # command: python -m scaling.sweep --ranks 1,2 --preset fast
+    # commit: ...
+    ranks,repeat,sps,...
+    1,0,2301.4,...
+
+The first line names what the rows are and the version of their columns; each further ``#`` line is a fact.
+"""
+
+import csv
+import json
+import os
+
+from pg_mpi.errors import UsageError
+
+
+def write_csv(path, kind, version, rows, facts):
+    """Write ``rows``, dicts with the same keys, below a head of ``facts``, all at once."""
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="utf-8", newline="") as file:
+        file.write(f"# pg_mpi {kind} {version}\n")
+        for name, value in facts.items():
+            file.write(f"# {name}: {value if isinstance(value, str) else json.dumps(value)}\n")
+        writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    os.replace(temporary, path)
+
+
+def read_csv(path, kind, version):
+    """The rows of a file of ``write_csv``, dicts with numbers where they are some, and its facts, a dict of texts.
+
+    Raises ``UsageError`` for a file that is not there, is something else, or is of another version.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'not a text'})") from None
+    head = lines[0].split() if lines else []
+    if head[:2] != ["#", "pg_mpi"] or len(head) != 4:
+        raise UsageError(f"{path} is not a result of pg_mpi: give a CSV file that python -m scaling.{kind} wrote")
+    if head[2:] != [kind, str(version)]:
+        raise UsageError(
+            f"{path} is a {head[2]} of version {head[3]}, not a {kind} of version {version}: measure it again with "
+            f"python -m scaling.{kind}"
+        )
+    facts = dict(line[2:].split(": ", 1) for line in lines[1:] if line.startswith("# ") and ": " in line)
+    body = [line for line in lines if line and not line.startswith("#")]
+    rows = [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(body)]
+    if any(None in row or None in row.values() for row in rows):
+        raise UsageError(f"{path} is damaged: a row has more or fewer columns than its head")
+    return rows, facts
+
+
+def _value(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except (TypeError, ValueError):
+            pass
+    return text

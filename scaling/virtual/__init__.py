@@ -1,0 +1,1 @@
+"""Any number of ranks on this machine: real training, a virtual clock."""

@@ -1,0 +1,113 @@
+"""How many ranks does it take to learn this game fast? Real training, virtual time: ``python -m scaling.virtual``."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pg_mpi.config import Parser, parse_train
+from pg_mpi.parse import checked, duration, integer, real
+from pg_mpi.record import checkpoint
+from pg_mpi.record.run_folder import write_json
+from scaling import command, curves, exchange, sweep
+from scaling.pictures import learning
+from scaling.virtual import answer
+
+#: Settings that each run has of its own.
+REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
+STOPPED = 75
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m scaling.virtual",
+        description="Train on N virtual ranks in one process of this machine, for real, to a score, with a clock that "
+        "charges each rank its own measured time and the exchange that a network would need. Tells the score against "
+        "wall-clock and core-hours for each N, the best N for a deadline, and where more ranks stop helping.",
+        epilog="Every other flag is one of pg_mpi.train. One process, so two of these can use two cores. A run that is "
+        "stopped goes on with the same command. N ranks take about N times as long here as they would by themselves. "
+        f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of virtual ranks (default: 1,2,4,8)")
+    p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
+    p.add_argument("--node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)")
+    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
+    p.add_argument("--target", metavar="R", default="18", help="train to this mean of 100 games (default: 18)")
+    p.add_argument("--limit", metavar="T", help="stop each run after HH:MM:SS of this machine's time")
+    p.add_argument("--deadline", metavar="T", default="00:05:00", help="best N for which (default: 00:05:00)")
+    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument(
+        "--out", metavar="FOLDER", default="runs/virtual", help="results and run folders (default: runs/virtual)"
+    )
+    p.add_argument("--table", action="store_true", help="only tell what the results there say")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def main(argv):
+    """Train what is not finished, and tell; the process's exit code."""
+    command.refuse_mpirun()
+    args, rest = parser().parse_known_args(argv)
+    command.check_flags(rest, parser(), REFUSED)
+    counts = checked(sweep.counts_of, args.ranks, "--ranks")
+    exchange.named(args.network)
+    checked(integer(), args.node, "--node")
+    if args.cores:
+        checked(integer(), args.cores, "--cores")
+    checked(real(), args.target, "--target")
+    limit = checked(duration, args.limit, "--limit") if args.limit else None
+    deadline = checked(duration, args.deadline, "--deadline")
+    words = ["--preset", args.preset, *rest]
+    for ranks in counts:
+        parse_train(words)[0].check(ranks)
+    command.make_folder(args.out)
+    facts = {"network": args.network, "node": int(args.node)} | command.facts("scaling.virtual", argv)
+    for ranks in [] if args.table else counts:
+        run = Path(args.out, f"run-{ranks:06d}")
+        if not (run / "DONE").exists():
+            begun = time.monotonic()
+            code = train(run, ranks, args, words, limit)
+            if code not in (0, STOPPED):
+                return code
+            keep(Path(args.out, f"ranks-{ranks:06d}.json"), run, ranks, time.monotonic() - begun, facts)
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(args.out).glob("ranks-*.json"))]
+    if not results:
+        print("no result yet", file=sys.stderr)
+        return 1
+    said = answer.answer(results, deadline)
+    print(answer.table(results, said), flush=True)
+    figure = command.picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
+    if args.json:
+        print(json.dumps({**said, "figure": figure}), flush=True)
+    return 0
+
+
+def train(run, ranks, args, words, limit):
+    """Train on virtual ranks in a process of their own, which a limit or Ctrl-C stops with a checkpoint."""
+    print(f"{ranks} virtual ranks into {run}", file=sys.stderr, flush=True)
+    own = [str(ranks), args.network, args.node, args.cores or str(ranks)]
+    flags = [*words, "--run-dir", str(run), "--target-return", args.target]
+    line = [sys.executable, "-m", "scaling.virtual.train", *own, *flags]
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr) as job:
+        try:
+            return job.wait(limit)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            job.terminate()
+            return job.wait()
+
+
+def keep(path, run, ranks, seconds, facts):
+    """Write what a run's folder says as its result."""
+    before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
+    newest = checkpoint.candidates(str(run))
+    result = {**curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}
+    result |= {"finished": (run / "DONE").exists(), "checkpoint": os.path.basename(newest[0]) if newest else None}
+    write_json(str(path), result, indent=None)
+
+
+if __name__ == "__main__":
+    command.run(main)

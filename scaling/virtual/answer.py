@@ -1,0 +1,81 @@
+"""Runs on virtual ranks → the answer: which N is fastest, cheapest, and where more ranks stop helping."""
+
+import math
+
+#: A doubling of the ranks that saves less than this share of the time does not pay.
+WORTH = 0.1
+SCORES = (("above_0", "above 0"), ("at_18", "at least 18"))
+
+
+def answer(results, deadline):
+    """What the results say: a JSON-able dict.
+
+    Returns:
+        ``rows`` (a dict for each N), ``deadline`` (``seconds`` and for each score the fewest ``ranks`` that meet it),
+        ``best`` (for each score the N with the least time) and ``enough`` (for each score the N after which the next
+        one saves less than ``WORTH`` of the time for each doubling); None where no run got there.
+    """
+    rows = [row(result) for result in sorted(results, key=lambda result: result["ranks"])]
+    said = {"rows": rows, "deadline": {"seconds": deadline}, "best": {}, "enough": {}}
+    for name, _ in SCORES:
+        there = [(each["ranks"], each[name]["wall_s"]) for each in rows if each[name]]
+        said["deadline"][name] = next((ranks for ranks, wall in there if wall <= deadline), None)
+        said["best"][name] = min(there, key=lambda pair: pair[1])[0] if there else None
+        said["enough"][name] = enough(there)
+    return said
+
+
+def row(result):
+    """One N: its costs to each score, its speed and its share of waiting."""
+    end, ranks = result["end"], result["ranks"]
+    costs = {}
+    for name, _ in SCORES:
+        found = result[name]
+        costs[name] = found and {
+            "wall_s": found["wall_s"],
+            "core_hours": found["wall_s"] * ranks / 3600,
+            "env_steps": found["env_steps"],
+        }
+    return {"ranks": ranks, **costs, "sps": end["sps_total"], "score": end["return_mean"], "end_s": end["wall_s"]}
+
+
+def enough(there):
+    """The N of (N, seconds) pairs after which more ranks save too little; None if even the last one still pays."""
+    for (ranks, wall), (more, less) in zip(there, there[1:]):
+        if less > wall * (1 - WORTH) ** math.log2(more / ranks):
+            return ranks
+    return None
+
+
+def table(results, said):
+    """The answer as lines for people."""
+    lines = [
+        f"{'ranks':>6}{'steps/s':>10}"
+        + "".join(f"{title + ': s':>18}{'core-h':>9}{'M steps':>9}" for _, title in SCORES)
+        + f"{'score':>8}{'after s':>9}"
+    ]
+    for each in said["rows"]:
+        cells = "".join(
+            f"{found['wall_s']:>18,.0f}{found['core_hours']:>9.2f}{found['env_steps'] / 1e6:>9.2f}"
+            if (found := each[name])
+            else f"{'not yet':>18}{'':>18}"
+            for name, _ in SCORES
+        )
+        score = "-" if each["score"] is None else f"{each['score']:+.1f}"
+        lines.append(f"{each['ranks']:>6}{each['sps']:>10,.0f}{cells}{score:>8}{each['end_s']:>9,.0f}")
+    lines.append("")
+    for name, title in SCORES:
+        best, fewest, last = said["best"][name], said["deadline"][name], said["enough"][name]
+        if best is None:
+            lines.append(f"{title}: no run got there")
+            continue
+        limit = said["deadline"]["seconds"]
+        within = f"{fewest} are enough for {limit:,.0f} s" if fewest else f"none gets there within {limit:,.0f} s"
+        more = f"beyond {last} a doubling saves less than {WORTH:.0%}" if last else "more ranks still pay"
+        lines.append(f"{title}: fastest on {best} ranks; {within}; {more}")
+    result = results[0]
+    lines.append(
+        f"network {result['network']}, {result['node']} ranks a node, {result['cpu']}; the clock is virtual: each "
+        "rank's own measured time, the wait for the slowest, and the modelled exchange"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,100 @@
+"""The laws of scaling: recovered from points made of them, the story's own figures, and honest intervals."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from jobs import one_line, run
+
+from scaling import laws
+from scaling.rows import read_csv, write_csv
+
+RANKS = [1, 2, 4, 8, 16, 32]
+
+
+def fit(cwd, *words):
+    return run([sys.executable, "-m", "scaling.fit", *map(str, words)], cwd)
+
+
+def test_the_story_of_44000_steps_a_second(tmp_path):
+    """746 + 336 N steps/s on 1 to 16 cores: the 2016 story's line says 128.7 cores."""
+    points = ",".join(f"{n}:{746 + 336 * n}" for n in (1, 2, 4, 8, 16))
+    result = fit(tmp_path, points, "--target", 44000, "--json", "--out", ".")
+    assert result.returncode == 0, result.stderr
+    line, amdahl, usl = json.loads(result.stdout.splitlines()[-1])["fits"]
+    assert line["parameters"]["a"]["value"] == pytest.approx(746)
+    assert line["parameters"]["b"]["value"] == pytest.approx(336)
+    assert line["needed"][0]["ranks"] == 129
+    assert amdahl["needed"][0]["ranks"] is None and usl["needed"][0]["ranks"] is None
+    assert {path.name for path in tmp_path.iterdir()} == {"fit.json", "fit.png"}
+    assert "44,000 steps/s: 129 ranks" in result.stdout and "44,000 steps/s: never" in result.stdout
+
+
+@pytest.mark.parametrize("law, truth", [(laws.AMDAHL, (400.0, 0.03)), (laws.USL, (400.0, 0.03, 0.0005))])
+def test_a_law_is_found_in_its_own_points(law, truth):
+    speed, serial, cross = (*truth, 0.0)[:3]
+    sps = [speed * n / (1 + serial * (n - 1) + cross * n * (n - 1)) for n in RANKS]
+    found = laws.fit(law, RANKS, sps, targets=[2000, 1e9])
+    for name, value in zip(law.parameters, truth):
+        assert found["parameters"][name]["value"] == pytest.approx(value, rel=1e-6)
+    assert abs(found["left_out"]["error"]) < 1e-6
+    reached, never = found["needed"]
+    n = reached["ranks"]
+    for ranks, enough in ((n, True), (n - 1, False)):
+        assert (speed * ranks / (1 + serial * (ranks - 1) + cross * ranks * (ranks - 1)) >= 2000) == enough
+    assert never["ranks"] is None and never["low"] is None
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    rng, held, ranks = np.random.default_rng(1), 0, np.array([1, 1, 2, 2, 4, 4, 8, 8])
+    truth = 300 * ranks / (1 + 0.05 * (ranks - 1))
+    for seed in range(60):
+        sps = truth * np.exp(0.03 * rng.standard_normal(len(ranks)))
+        serial = laws.fit(laws.AMDAHL, ranks, sps, seed=seed)["parameters"]["serial"]
+        held += serial["low"] <= 0.05 <= serial["high"]
+    assert 50 <= held <= 60, f"{held} of 60 intervals of 95 % hold the truth"
+
+
+def test_too_few_points():
+    one, two = laws.fit(laws.LINE, [2], [800], [1000]), laws.fit(laws.LINE, [1, 2], [400, 800], [4000])
+    assert one["problem"] == "needs 2 different numbers of ranks"
+    assert two["needed"] == [{"sps": 4000, "ranks": 10, "low": None, "high": None, "interval": False}]
+    assert two["left_out"] is None and two["parameters"]["b"]["low"] is None
+
+
+def test_results_come_back(tmp_path):
+    path, rows = tmp_path / "a.csv", [{"ranks": 1, "sps": 2.5, "note": "x"}, {"ranks": 2, "sps": 1e9, "note": "y, z"}]
+    write_csv(str(path), "sweep", 1, rows, {"commit": "abc", "cores": 2})
+    assert read_csv(path, "sweep", 1) == (rows, {"commit": "abc", "cores": "2"})
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        ("# pg_mpi sweep 99\nranks,sps\n1,2\n", "is a sweep of version 99, not a sweep of version 1: measure it again"),
+        ("ranks,sps\n1,2\n", "is not a result of pg_mpi: give a CSV file"),
+        ("", "is not a result of pg_mpi"),
+        ("# pg_mpi sweep 1\nranks,sps\n1,2,3\n", "is damaged"),
+        ("# pg_mpi sweep 1\nranks,sps\n", "holds no point"),
+    ],
+)
+def test_bad_files_are_one_line(tmp_path, content, said):
+    (tmp_path / "sweep.csv").write_text(content)
+    result = fit(tmp_path, ".")
+    assert result.returncode == 2 and said in one_line(result)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["nowhere"], "no file or folder nowhere"),
+        (["1:440,two:880"], "POINTS must be ranks:steps/s pairs"),
+        (["0:440"], "POINTS must be ranks:steps/s pairs"),
+        (["1:440,2:880", "--target", "-1"], "--target must be a finite number above 0"),
+        (["1:440", "--tagret", "1"], "unknown argument --tagret (did you mean --target?)"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    result = fit(tmp_path, *words)
+    assert result.returncode == 2 and said in one_line(result) and not result.stdout

@@ -1,0 +1,148 @@
+"""The model of an update against sums done by hand, and the costs that are read from a run."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+from jobs import SMALL, command, one_line, run
+
+from scaling.exchange import Network, two_levels
+from scaling.predict.measured import Costs, Table
+from scaling.predict.model import SMALL as SMALL_EXCHANGES
+from scaling.predict.model import lengths, predict
+
+SETTINGS = {
+    "sync": "episode",
+    "envs_per_rank": 1,
+    "games_per_update": 1,
+    "num_steps": 256,
+    "method": "clipped",
+    "update_epochs": 4,
+    "minibatch_size": 500,
+    "hidden": 10,
+    "max_frames": 8000,
+    "frame_skip": 4,
+    "checkpoint_every": 50,
+}
+COSTS = Costs(
+    ranks=1,
+    settings=SETTINGS,
+    lengths=np.array([1000.0]),
+    step_s=2e-4,
+    noise=0.0,
+    sample_s=1e-5,
+    byte_s=1e-9,
+    round_s=1e-3,
+    rows=(1e6, 1000.0, 0.5),
+    most_bytes=4_000_000,
+    rollouts=1,
+    state_bytes=20_000,
+)
+FREE = Network(1e-15, 1e-18, 0.0)
+
+
+def test_an_update_by_hand():
+    """1,000 steps of 200 us, 4 epochs of 2 minibatches of 500 samples, a gradient of 1 MB for each."""
+    found = predict(COSTS, 1, FREE)
+    seconds = 1000 * 2e-4 + 4 * 1000 * 1e-5 + 8 * 1e6 * 1e-9 + 1e-3
+    assert found["sps"] == pytest.approx(1000 / seconds, rel=1e-6)
+    assert found["exchanges_per_update"] == 8 and found["bytes_per_update"] == pytest.approx(8e6)
+    assert found["wait_fraction"] == 0
+    crowded = predict(COSTS, 4, FREE, node=1, cores=2)
+    seconds = 2 * (0.2 + 0.04 + 4 * 8 * 2e6 * 1e-9 + 1e-3)  # four times the samples touch twice the rows
+    assert crowded["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
+
+
+def test_a_network_costs_what_its_model_says():
+    net = Network(5e-5, 1e-8)
+    free, slow = predict(COSTS, 4, FREE, node=1), predict(COSTS, 4, net, node=1)
+    more = slow["update_s"] - free["update_s"]
+    calls = 32 * two_levels(4, 2e6, net, 1) + (SMALL_EXCHANGES + 8 + 32) * two_levels(4, 8, net, 1)
+    calls += two_levels(4, COSTS.most_bytes / 40, net, 1)
+    assert more == pytest.approx(calls, rel=0.02)  # what is left are the counters and the checkpoint's share
+
+
+def test_the_longest_of_many_games():
+    """Games of 1,000 or 1,400 steps, as likely: the longest of N is 1,400 but for 1 in 2^N rounds."""
+    costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), sample_s=0.0, byte_s=0.0, round_s=0.0)
+    for ranks in (2, 4):
+        found = predict(costs, ranks, FREE, node=1)
+        longest = 1400 - 400 * 0.5**ranks
+        assert found["wait_fraction"] == pytest.approx(1 - 1200 / longest, abs=0.02)
+        assert found["sps"] == pytest.approx(ranks * 1200 / (longest * 2e-4), rel=0.02)
+
+
+def test_tails():
+    seen = np.concatenate((np.full(90, 800.0), np.linspace(1000, 1200, 10)))
+    drawn = lengths(seen, 100_000, 2000.0, np.random.default_rng(0))
+    assert drawn.max() == 2000 and np.mean(drawn == 800) == pytest.approx(0.9, abs=0.01)
+    assert drawn.mean() == pytest.approx(seen.mean(), rel=0.02)
+
+
+def test_costs_are_found_in_their_own_updates():
+    rng, lines, total = (
+        np.random.default_rng(0),
+        [],
+        dict.fromkeys(("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games"), 0.0),
+    )
+    for _ in range(40):
+        samples, exchanges = rng.integers(800, 3000), 4 * rng.integers(1, 4)
+        size = exchanges * 1e6 * (samples / 1500) ** 0.5
+        spent = 4 * samples * 1e-5 + size * 2e-9
+        phases = dict.fromkeys(("reset", "features", "inference", "optimizer", "allreduce", "wait", "record"), 0.0)
+        phases |= {"emulator": samples * 3e-4, "gradient": spent}
+        for name, more in zip(total, (samples, exchanges, size, sum(phases.values()) + samples * 1e-4, 1)):
+            total[name] += more
+        lines.append({**total, "ranks": 1, "phase_s": phases, "phase_max_s": phases})
+    table = Table(lines, epochs=4)
+    assert table.learning() == pytest.approx((1e-5, 2e-9), rel=1e-3)
+    step_s, noise = table.playing()
+    assert step_s == pytest.approx(4e-4) and noise < 1e-6
+    size, at, power = table.rows()
+    assert power == pytest.approx(0.5, abs=0.01) and size == pytest.approx(1e6 * (at / 1500) ** 0.5, rel=0.01)
+
+
+def predicted(cwd, *words):
+    return run([sys.executable, "-m", "scaling.predict", *map(str, words)], cwd)
+
+
+def test_a_real_run(tmp_path):
+    flags = ["--run-dir", "run", *SMALL, "--max-frames", "800", "--total-timesteps", "6000"]
+    trained = run(command(2, "pg_mpi.train", *flags), tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    found = predicted(tmp_path, "--run", "run", "--ranks", "1,2,1000000", "--warmup", 0, "--out", "out", "--json")
+    assert found.returncode == 0, found.stderr
+    rows = json.loads(found.stdout.splitlines()[-1])["rows"]
+    assert [row["ranks"] for row in rows] == [1, 2, 1_000_000]
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    span = lines[-1]["wall_s"] - lines[0]["wall_s"]
+    measured = (lines[-1]["env_steps"] - lines[0]["env_steps"]) / span
+    assert rows[1]["sps"] == pytest.approx(measured, rel=0.5), "the run's own number of ranks"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"predict.csv", "predict.json", "predict.png"}
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([], "--run RUN is missing"),
+        (["--run", "nowhere"], "nowhere has no metrics.jsonl"),
+        (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers above 0"),
+        (["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),
+        (["--run", ".", "--network", "doctor=x"], "x is no report of the doctor"),
+        (["--run", ".", "--minibatch-size", "x"], "--minibatch-size must be"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    refused = predicted(tmp_path, *words)
+    assert refused.returncode == 2 and said in one_line(refused) and not refused.stdout
+
+
+@pytest.mark.parametrize(
+    "text, said", [("{}\n", "is not of this version"), ("{\n", "is damaged"), ("", "no update yet")]
+)
+def test_bad_metrics_are_one_line(tmp_path, text, said):
+    (tmp_path / "metrics.jsonl").write_text(text)
+    refused = predicted(tmp_path, "--run", ".")
+    assert refused.returncode == 2 and said in one_line(refused)

@@ -1,0 +1,97 @@
+"""A sweep of real runs: measured, resumed, and honest about what failed."""
+
+import json
+import sys
+
+import pytest
+from jobs import SMALL, one_line, run
+
+from scaling.rows import read_csv
+
+SHORT = [*SMALL, "--max-frames", "400", "--seconds", "3", "--warmup", "2"]
+
+
+def sweep(cwd, *words, limit=90):
+    return run([sys.executable, "-m", "scaling.sweep", *map(str, words)], cwd, limit)
+
+
+def test_a_sweep_measures_goes_on_and_tells(tmp_path):
+    first = sweep(tmp_path, "--ranks", "1", "--out", "out", *SHORT)
+    assert first.returncode == 0, first.stderr
+    point = tmp_path / "out/ranks-000001-0.json"
+    point.write_text(json.dumps(json.loads(point.read_text()) | {"sps": 123.0}))
+    result = sweep(tmp_path, "--ranks", "2,1", "--out", "out", "--target", "1e9", "--json", *SHORT)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout.splitlines()[-1])
+    assert [row["ranks"] for row in found["rows"]] == [1, 2] and found["failed"] == []
+    one, two = found["rows"]
+    assert one["sps"] == 123, "a point that was there was measured again"
+    assert one["efficiency"] == 1 and two["efficiency"] == pytest.approx(two["sps"] / 246, abs=1e-3)
+    for row in (one, two):
+        assert sum(row["phase_share"].values()) == pytest.approx(1, abs=0.01)
+        assert row["wait_fraction"] == row["phase_share"]["wait"]
+        for name in ("emulator", "gradient", "wait"):
+            assert row["phase_max_share"][name] >= row["phase_share"][name] - 1e-4
+        assert 0 < row["cpu_util"] <= 1.1 and row["rss_mb"] > 50 and row["gflops"] > 0 and row["updates_per_s"] > 0
+    assert one["wait_fraction"] < 0.01 < two["wait_fraction"]
+    line, amdahl, usl = found["fit"]
+    assert line["needed"][0]["sps"] == 1e9 and amdahl["points"] == 2 and "problem" in usl
+    assert found["figure"] == "out/sweep.png" and (tmp_path / "out/sweep.png").stat().st_size > 10_000
+    rows, facts = read_csv(tmp_path / "out/sweep.csv", "sweep", 1)
+    assert [row["sps"] for row in rows] == [123, pytest.approx(two["sps"], rel=1e-4)]
+    assert facts["command"].startswith("python -m scaling.sweep") and {"commit", "cpu", "versions"} <= facts.keys()
+    assert not list(tmp_path.glob(".measured-*")), "the run of a point was left behind"
+
+
+def test_strong_scaling_shares_the_same_envs(tmp_path):
+    """Four envs in all, 64 steps each: 256 steps an update, on one rank as on two."""
+    steps = ["--sync", "steps", "--num-steps", "64", "--envs-per-rank", "2", "--minibatch-size", "128"]
+    result = sweep(tmp_path, "--ranks", "1,2", "--mode", "strong", "--out", "out", "--json", *SHORT, *steps)
+    assert result.returncode == 0, result.stderr
+    for path in sorted((tmp_path / "out").glob("ranks-*.json")):
+        point = json.loads(path.read_text())
+        assert point["sps"] / point["updates_per_s"] == pytest.approx(256), path.name
+
+
+def test_a_point_that_fails_is_told_and_the_others_go_on(tmp_path):
+    (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 7\nshift 2\nexec "$@"\n')
+    (tmp_path / "launcher").chmod(0o755)
+    result = sweep(tmp_path, "--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT)
+    assert result.returncode == 1 and one_line(result).startswith("3 ranks: exit code 7")
+    found = json.loads(result.stdout.splitlines()[-1])
+    assert found["failed"] == [3] and [row["ranks"] for row in found["rows"]] == [1]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--ranks", "0,1"], "--ranks must be whole numbers above 0"),
+        (["--mode", "strnog"], "--mode must be one of weak, strong (did you mean strong?)"),
+        (["--ranks", "2,3", "--mode", "strong"], "2 ranks cannot have equally many"),
+        (["--hosts", "nowhere"], "the host file nowhere cannot be read"),
+        (["--max-walltime", "5"], "--max-walltime means nothing here"),
+        (["--hiden", "5"], "unknown argument --hiden (did you mean --hidden?)"),
+        (["--preset", "slow"], "no preset or file 'slow'"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    result = sweep(tmp_path, *words)
+    assert result.returncode == 2 and said in one_line(result)
+    assert not list(tmp_path.iterdir()) and not result.stdout
+
+
+def test_host_files(tmp_path):
+    (tmp_path / "hosts").write_text("# two nodes\nn1 slots=2\nn2:3\n\n")
+    result = sweep(tmp_path, "--hosts", "hosts", "--ranks", "6")
+    assert result.returncode == 2 and "hosts has room for 5 ranks, not 6" in one_line(result)
+    (tmp_path / "hosts").write_text("n1; rm -rf /\n")
+    result = sweep(tmp_path, "--hosts", "hosts", "--ranks", "1")
+    assert result.returncode == 2 and "has a line 'n1; rm -rf /'" in one_line(result)
+
+
+def test_no_mpirun(tmp_path):
+    environment = {"PATH": str(tmp_path)}
+    line = [sys.executable, "-c", "import sys; sys.executable = 'x/python'; from scaling import sweep, command; "
+            "sys.argv[1:] = ['--ranks', '2', '--seconds', '1']; command.run(sweep.main)"]  # fmt: skip
+    result = run(line, tmp_path, **environment)
+    assert result.returncode == 2 and one_line(result).startswith("no mpirun of Open MPI")

@@ -1,0 +1,61 @@
+"""Traces of real ranks on one clock, merged: they tell what the metrics tell."""
+
+import json
+import sys
+
+import pytest
+from jobs import STEPS, metrics, one_line, run, train
+
+
+def trace(cwd, *words):
+    return run([sys.executable, "-m", "scaling.trace", *map(str, words)], cwd)
+
+
+@pytest.mark.parametrize("ways", [["--max-frames", "1200"], STEPS])
+def test_a_trace_adds_up(tmp_path, ways):
+    train(2, tmp_path, *ways, "--total-timesteps", 2500, "--trace")
+    result = trace(tmp_path, "run", "--json", "--picture", "trace.png")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout.splitlines()[-1])
+    lines = metrics(tmp_path)
+    assert found["ranks"] == 2 and found["updates"] == len(lines) and sum(found["longest"]) == len(lines)
+    assert (tmp_path / "trace.png").stat().st_size > 10_000
+    merged = json.loads((tmp_path / "run/trace/merged.json").read_text())["traceEvents"]
+    blocks = [event for event in merged if event["ph"] == "X"]
+    assert {event["args"]["name"] for event in merged if event["name"] == "process_name"} != set()
+    for line in lines[1:-1]:  # the first one's record is the next one's, and the last one has the checkpoint's
+        mine = [event for event in blocks if event["args"]["update"] == line["update"]]
+        for phase in ("gradient", "allreduce", "wait", "optimizer", "emulator", "features"):
+            own = [sum(e["dur"] for e in mine if e["name"] == phase and e["pid"] == rank) / 1e6 for rank in (0, 1)]
+            assert sum(own) / 2 == pytest.approx(line["phase_s"][phase], abs=2e-5), (line["update"], phase)
+            assert max(own) == pytest.approx(line["phase_max_s"][phase], abs=2e-5)
+    for rank in (0, 1):
+        row = [event for event in blocks if event["pid"] == rank and event["tid"] == 0]
+        for before, after in zip(row, row[1:]):
+            assert before["ts"] + before["dur"] <= after["ts"] + 0.2, "two phases at once"
+    # the ranks leave an exchange together, on one clock
+    ends = [[e["ts"] + e["dur"] for e in blocks if e["name"] == "allreduce" and e["pid"] == rank] for rank in (0, 1)]
+    apart = sorted(abs(a - b) for a, b in zip(*ends))
+    assert len(ends[0]) == len(ends[1]) and apart[len(apart) // 2] < 20_000
+
+
+def test_a_cut_trace_and_a_second_start(tmp_path):
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 300, "--trace")
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 600, "--trace")
+    first, second = sorted((tmp_path / "run/trace").glob("rank-000000-start-*.json"))
+    assert json.loads(first.read_text())["traceEvents"], "a whole trace is JSON"
+    text = second.read_text()
+    second.write_text(text[: len(text) // 2])
+    cut = trace(tmp_path, "run", "--json")
+    assert cut.returncode == 0, cut.stderr
+    assert 0 < json.loads(cut.stdout.splitlines()[-1])["updates"] <= len(metrics(tmp_path))
+    assert trace(tmp_path, "run", "--start", 0).returncode == 0
+    refused = trace(tmp_path, "run", "--start", 7)
+    assert refused.returncode == 2 and "has no trace of start 7: its starts are 0, 1" in one_line(refused)
+
+
+def test_no_trace_without_the_flag(tmp_path):
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 100)
+    assert not (tmp_path / "run/trace").exists()
+    refused = trace(tmp_path, "run")
+    assert refused.returncode == 2 and "run has no traces: train it with --trace" in one_line(refused)

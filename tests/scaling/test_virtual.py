@@ -1,0 +1,117 @@
+"""Virtual ranks learn what real ones learn, and their clock adds up."""
+
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+from jobs import SMALL, STEPS, command, deterministic, newest, one_line, run
+
+from scaling.virtual.answer import answer, enough
+from scaling.virtual.world import Hub
+
+GAMES = ["--max-frames", "1200", "--total-timesteps", "3000", "--seed", "3"]
+
+
+def virtual(cwd, *words, **kind):
+    return run([sys.executable, "-m", "scaling.virtual", *map(str, words)], cwd, **kind)
+
+
+@pytest.mark.parametrize("ranks, ways", [(1, GAMES), (2, GAMES), (2, [*STEPS, *GAMES]), (4, GAMES)])
+def test_the_same_weights_as_real_ranks(tmp_path, ranks, ways):
+    real = run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *ways), tmp_path)
+    assert real.returncode == 0, real.stderr
+    result = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *ways)
+    assert result.returncode == 0, result.stderr
+    run_dir = f"virtual/run-{ranks:06d}"
+    assert newest(tmp_path, run_dir)[1] == newest(tmp_path, "real")[1]
+    assert deterministic(tmp_path, run_dir) == deterministic(tmp_path, "real")
+    assert json.loads((tmp_path / f"virtual/ranks-{ranks:06d}.json").read_text())["ranks"] == ranks
+    again = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *ways)
+    assert again.returncode == 0 and "virtual ranks into" not in again.stderr, "a finished run was done again"
+
+
+def test_the_clock():
+    """Each rank's own time, the wait for the slowest, and the exchange's cost."""
+    seconds = [0.02, 0.06, 0.04]
+
+    def live(world):
+        begun = world.clock()
+        time.sleep(seconds[world.rank])
+        own = world.clock() - begun
+        world.barrier()
+        met = world.clock() - begun
+        array = world.sum_(np.full(3, float(world.rank + 1)))
+        return (
+            own,
+            met,
+            world.clock() - begun,
+            array.tolist(),
+            world.any(world.rank == 2, False),
+            world.gather(world.rank),
+        )
+
+    hub = Hub(3, cost=lambda size: 10.0 if size == 24 else 1.0)
+    results = hub.run(live)
+    for rank, (own, met, after, array, flags, gathered) in enumerate(results):
+        assert own == pytest.approx(seconds[rank], abs=0.015)
+        assert met == pytest.approx(0.06 + 1, abs=0.02) and after == pytest.approx(0.06 + 1 + 10, abs=0.03)
+        assert array == [6.0] * 3 and flags == [True, False]
+        assert gathered == ([0, 1, 2] if rank == 0 else None)
+
+
+def test_ranks_that_share_a_core_take_longer():
+    def live(world):
+        begun = world.clock()
+        time.sleep(0.03)
+        return world.clock() - begun
+
+    alone, crowded = (Hub(2, lambda size: 0.0, crowd=crowd).run(live)[1] for crowd in (1, 3))
+    assert crowded == pytest.approx(3 * alone, rel=0.3)
+
+
+def test_one_that_fails_ends_all():
+    def live(world):
+        if world.rank == 1:
+            raise ValueError("this one")
+        world.barrier()
+
+    with pytest.raises(ValueError, match="this one"):
+        Hub(3, lambda size: 0.0).run(live)
+
+    def refuse(world):
+        world.on_root(lambda: int("x"))
+
+    with pytest.raises(ValueError, match="invalid literal") as refused:
+        Hub(3, lambda size: 0.0).run(refuse)
+    assert refused.value.agreed
+
+
+def result(ranks, above, at):
+    found = [wall and {"wall_s": wall, "env_steps": 1e6} for wall in (above, at)]
+    end = {"sps_total": 1000.0 * ranks, "return_mean": 18.0, "wall_s": 500.0}
+    return {"ranks": ranks, "above_0": found[0], "at_18": found[1], "end": end}
+
+
+def test_the_answer():
+    said = answer([result(4, 130, 300), result(1, 400, 1100), result(2, 220, 600), result(8, 125, None)], deadline=350)
+    assert said["best"] == {"above_0": 8, "at_18": 4}
+    assert said["deadline"] == {"seconds": 350, "above_0": 2, "at_18": 4}
+    assert said["enough"] == {"above_0": 4, "at_18": None}
+    assert said["rows"][1]["above_0"]["core_hours"] == 2 * 220 / 3600
+    assert enough([(1, 100.0), (4, 80.0)]) is None and enough([(1, 100.0), (4, 82.0)]) == 1
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--ranks", "0"], "--ranks must be whole numbers above 0"),
+        (["--network", "token-ring"], "no network 'token-ring'"),
+        (["--run-dir", "x"], "--run-dir means nothing here"),
+        (["--ranks", "2", "--deadline", "soon"], "--deadline must be a duration"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    refused = virtual(tmp_path, *words)
+    assert refused.returncode == 2 and said in one_line(refused) and not list(tmp_path.iterdir())

@@ -1,0 +1,312 @@
+"""The report: what it reads, that it refuses bad input in one line, and that its page needs nothing and trusts nothing."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from folders import EVALUATION, line, write, write_lines, write_run
+from jobs import ROOT, one_line
+
+from pg_mpi.report import beside, cards, curves, page, read, says, tables
+
+NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
+
+
+def report(cwd, *args, code=0, before=""):
+    """Run the command as a user would, without MPI; asserts its exit code."""
+    start = f"import sys, runpy; {before}; sys.modules['mpi4py'] = None; sys.argv[0] = 'report'; "
+    start += "runpy.run_module('pg_mpi.report', run_name='__main__')"
+    result = subprocess.run(
+        [sys.executable, "-c", start, *map(str, args)],
+        cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert result.returncode == code, result.stderr
+    return result
+
+
+class Outline(HTMLParser):
+    """Tags, attributes and text of a page; fails on a tag that is closed in the wrong place."""
+
+    VOID = {"meta", "img", "path", "use", "br"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.words, self._open = [], [], [], []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def check_alone(text):
+    """The page asks nothing of anyone and runs nothing."""
+    outline = Outline(text)
+    assert not {"script", "link", "iframe", "object", "embed", "base", "form", "a"} & set(outline.tags)
+    for name, value in outline.attributes:
+        assert not name.startswith("on"), name
+        if name in ("src", "href", "xlink:href", "srcset", "poster", "data", "action"):
+            assert value.startswith(("data:video/mp4;", "data:image/gif;", "#")), value
+        if name == "style":
+            assert not re.search(r"url\((?!#)", value)
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
+    assert "url(" not in style and "@import" not in style
+    return outline
+
+
+def test_one_run(tmp_path):
+    folder = write_run(tmp_path / "runs" / "pong", ranks=2, waits=[8.0, 2.0], settings={"gamma": 0.9})
+    result = report(tmp_path, "runs/pong", "--json")
+    told = json.loads(result.stdout.splitlines()[-1])
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert told == {"path": "runs/pong/report.html", "bytes": len(text.encode()), "runs": ["runs/pong"]}
+    assert result.stderr == "" and not list(folder.glob("*.tmp"))
+    outline = check_alone(text)
+    last = line(40)
+    for words in (
+        f"{says.signed(last['return_mean'])} ± 0.5",
+        "0:01:23 trained, not finished",
+        "2,000 steps/s, 1,000 on each of 2 ranks",
+        "40% play, 20% learning, 10% exchange, 10% waiting",
+        "Rank 0 waits most, 10.0% of the time; rank 1 least, 2.5%",
+        "gamma 0.9 0.97 discount per agent step",
+        "Open MPI v5.0.11",
+        "SLURM_JOB_ID 77",
+        "acf1e33",
+    ):
+        assert words in outline.text, words
+    assert outline.tags.count("svg") == 2 * 5, "each figure in light and dark, the curve in two widths"
+    assert "http" not in text.replace("http-equiv", "")
+    assert "Evaluation" not in outline.text and "video" not in outline.tags
+
+
+def test_several_runs_overlaid(tmp_path):
+    for place, gamma in (("x/a", 0.97), ("y/a", 0.99), ("b", 0.97)):
+        write_run(tmp_path / place, settings={"gamma": gamma})
+    report(tmp_path, "x/a", "y/a", "b", "x/a")
+    outline = check_alone((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert outline.text.startswith("3 runs") and "x/a y/a b" in outline.text
+    assert "gamma ≠ 0.97 0.99 0.97" in outline.text and "ranks ≠" not in outline.text
+    runs = read.runs([str(tmp_path / place) for place in ("x/a", "y/a", "b")])
+    assert [run.name for run in runs] == [str(tmp_path / "x/a"), str(tmp_path / "y/a"), "b"]
+    few, everything = tables.settings(runs)
+    assert "gamma" in few and "env_id" not in few and "env_id" in everything
+
+
+def test_what_is_shown_is_escaped(tmp_path):
+    evil = {"settings": {"env_id": NASTY, NASTY: NASTY, "preset": [NASTY]}}
+    evil |= {"start": {name: NASTY for name in ("time", "command", "commit", "versions", "mpi", "places", "job")}}
+    worse = {"command": [NASTY, 1], "versions": {NASTY: NASTY}, "job": {NASTY: {}}, "places": [{"host": NASTY}, 3]}
+    folders = [
+        write_run(tmp_path / '<b onclick="x">&é $a$ _', **evil),
+        write_run(tmp_path / "_c", settings=evil["settings"], start=worse),
+    ]
+    write(folders[0] / "evaluation.json", EVALUATION | {"checkpoint": NASTY, "video": "../secret.mp4", "seed": [NASTY]})
+    write(folders[0] / "DONE", {"reason": NASTY})
+    (tmp_path / "secret.mp4").write_bytes(b"secret")
+    for runs in (folders[:1], folders):
+        text = page.make(read.runs([str(folder) for folder in runs]))
+        outline = check_alone(text.encode("utf-8").decode())
+        assert "b" not in [tag for tag in outline.tags if tag == "script"] and "<script" not in text
+        assert '<b onclick="x">&é $a$ _' in outline.text and "<script>alert(\"1\")</script>&amp; 'x'" in outline.text
+        assert "\x1b" not in text and "\u202e" not in text and "c2VjcmV0" not in text
+
+
+BAD = {
+    "no such run": (["nowhere"], "the run folder nowhere does not exist: give the folder that the trainer named"),
+    "a file": (["good/metrics.jsonl"], "the run folder good/metrics.jsonl is a file: give"),
+    "no metrics": (["empty"], "empty holds no metrics.jsonl: give a run folder, such as"),
+    "the folder of runs": (["."], ". holds no metrics.jsonl (did you mean ./cut?): give"),
+    "no argument": ([], "the following arguments are required: RUN"),
+    "unknown flag": (["good", "--jsn"], "unknown argument --jsn (did you mean --json?): see --help"),
+    "out": (["good", "--out", "good/config.json"], "--out must end with .html, not 'good/config.json'"),
+    "unwritable": (["good", "--out", "none/a.html"], "the report none/a.html cannot be written (No such file or dir"),
+    "a folder": (["good", "--out", "folder.html"], "the report folder.html cannot be written (Is a directory): give"),
+    "cut": (["cut"], "cut/metrics.jsonl has no whole line yet: wait until the first update is over"),
+}
+
+
+def test_bad_commands(tmp_path):
+    write_run(tmp_path / "good")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "metrics.jsonl").write_text('{"update": 1, "env_s')
+    before = sorted(os.listdir(tmp_path))
+    for case, (args, words) in BAD.items():
+        assert words in one_line(report(tmp_path, *args, code=2)), case
+    assert sorted(os.listdir(tmp_path)) == before and not (tmp_path / "good" / "report.html").exists()
+
+
+def without(*names):
+    return {name: value for name, value in line(3).items() if name not in names}
+
+
+DAMAGED = {
+    "not JSON": (b'{"update": 3,\n', "is damaged (line 3 is not JSON): remove that line"),
+    "bytes": (b"\xff\xfe\x00\n", "is damaged (line 3 or soon after it is not UTF-8)"),
+    "deep": (b"[" * 100_000 + b"\n", "is damaged (line 3 is not JSON)"),
+    "NaN": (json.dumps(line(3) | {"sps": float("nan")}).encode() + b"\n", "is damaged (line 3 is not JSON)"),
+    "a list": (b"[3]\n", "is damaged (line 3 is not an object)"),
+    "back": (json.dumps(line(1)).encode() + b"\n", "is damaged (line 3 goes back in time)"),
+    "huge": (json.dumps(line(3) | {"wall_s": 1e300}).encode() + b"\n", "is damaged (line 3 has an impossible wall_s)"),
+    "infinite": (json.dumps(line(3)).replace("9.0", "9e999").encode() + b"\n", "line 3 has an impossible wall_s"),
+    "negative": (json.dumps(line(3) | {"ranks": -1}).encode() + b"\n", "line 3 has an impossible ranks"),
+    "older": (
+        json.dumps(without("phase_s")).encode() + b"\n",
+        "of another version of pg_mpi (its line 3 has no phase_s",
+    ),
+    "other type": (
+        json.dumps(line(3) | {"sps": "9"}).encode() + b"\n",
+        "(its line 3 has no sps, pg_mpi 0.1.0 wrote it)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_metrics(tmp_path, case):
+    content, words = DAMAGED[case]
+    folder = write_run(tmp_path / "run", updates=2)
+    with open(folder / "metrics.jsonl", "ab") as file:
+        file.write(content)
+        file.write(json.dumps(line(4)).encode() + b"\n")
+    with pytest.raises(read.UsageError) as refused:
+        read.runs([str(folder)])
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_line_that_is_being_written_is_left_out(tmp_path):
+    folder = write_run(tmp_path / "run", updates=3)
+    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"update": 4, "é')
+    (run,) = read.runs([str(folder)])
+    assert run.columns["update"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_a_run_that_has_just_begun(tmp_path, updates):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_lines(folder, [line(n) | {"return_mean": None, "return_ci95": None} for n in range(1, updates + 1)])
+    (run,) = read.runs([str(folder)])
+    outline = check_alone(page.make([run]))
+    assert "No game was finished yet" in outline.text and "no game yet" in outline.text
+    assert "config.json is missing" in outline.text
+    assert "ranks.json, which the trainer writes at each checkpoint, is not in the run folder" in outline.text
+
+
+def test_metrics_before_the_interval_was_written(tmp_path):
+    folder = write_run(tmp_path / "run")
+    write_lines(folder, [{k: v for k, v in line(n).items() if k != "return_ci95"} for n in range(1, 9)])
+    outline = check_alone(page.make(read.runs([str(folder)])))
+    assert "Its interval was not written by the version that trained it" in outline.text
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null", '{"phase_s": 3, "ci95": [1]}', "[" * 100_000, "\udcff"])
+def test_damaged_files_beside_the_metrics_are_left_out_with_a_note(tmp_path, content):
+    folder = write_run(tmp_path / "run")
+    for name in ("config.json", "ranks.json", "evaluation.json", "DONE"):
+        (folder / name).write_bytes(content.encode(errors="surrogateescape"))
+    (run,) = read.runs([str(folder)])
+    assert any("ranks.json" in note for note in run.notes) and any("evaluation.json" in note for note in run.notes)
+    outline = check_alone(page.make([run]))
+    assert all(note in outline.text for note in run.notes) and "Waiting by rank is left out" in outline.text
+
+
+def test_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", updates=50)
+    write(folder / "evaluation.json", EVALUATION | {"video": "game.mp4"})
+    (run,) = read.runs([str(folder)])
+    assert run.notes == ["the video of the last evaluation is gone: evaluate again with --video"]
+    (folder / "game.mp4").write_bytes(b"film")
+    (run,) = read.runs([str(folder)])
+    text = page.make([run])
+    assert "Evaluation: +18.50 [+17.25, +19.50] over 3 games" in check_alone(text).text
+    assert 'src="data:video/mp4;base64,ZmlsbQ=="' in text
+    assert curves.evaluated(run) == (3.0 + 2.0 * 40, 18.5, 17.25, 19.5), "where its checkpoint was saved"
+    monkeypatch.setattr(cards, "MOST_VIDEO", 4)
+    outline = check_alone(page.make([run]))
+    assert "video" not in outline.tags and f"too large for the page: {folder / 'game.mp4'}" in outline.text
+    (folder / "game.mp4").unlink()
+    (folder / "game.mp4").symlink_to("/etc/hostname")
+    assert read.runs([str(folder)])[0].beside.video is None
+
+
+def test_long_runs_of_many_ranks_stay_small(tmp_path):
+    folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 4096).tolist())
+    (run,) = read.runs([str(folder)])
+    assert len(curves.learning(run)[0]) <= curves.POINTS and len(curves.speed(run)[0]) <= curves.BINS
+    assert len(page.make([run] * 6)) < 2_000_000
+
+
+def test_shares_add_up_and_speed_is_steps_over_seconds(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [line(n, seconds=float(seconds)) for n, seconds in enumerate([1, 1, 2, 4, 2, 1, 1, 1, 3], start=1)]
+    wall = 0.0
+    for each in lines:
+        wall += 1 / each["updates_per_s"]
+        each |= {"wall_s": wall, "sps": 100.0 * each["update"]}
+        each["phase_s"] |= {"reset": 0.0, "record": 0.001}
+    write_lines(folder, lines)
+    (run,) = read.runs([str(folder)])
+    when, shares = curves.shares(run)
+    assert "reset" not in shares and "record" not in shares, "too small to be seen"
+    np.testing.assert_allclose(sum(shares.values()), 1)
+    np.testing.assert_allclose(shares["emulator"], 0.1)
+    assert np.all(np.diff(when) > 0)
+    steps = sum(each["sps"] / each["updates_per_s"] for each in lines)
+    assert curves.mean_speed(run) == pytest.approx(steps / wall)
+    _, sps = curves.speed(run)
+    assert sps.min() >= 100 and sps.max() <= 900 and len(sps) == 3
+
+
+def test_waiting_is_of_the_last_start_up_to_its_checkpoint(tmp_path):
+    folder = write_run(tmp_path / "run", updates=1)
+    write_lines(folder, [line(n, restarts=n // 6) for n in range(1, 11)])
+    write(folder / "ranks.json", {"start": 1, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
+    (run,) = read.runs([str(folder)])
+    np.testing.assert_allclose(curves.waits(run), [0.1, 0.5])  # of updates 6 to 9, two seconds each
+    write(folder / "ranks.json", {"start": 7, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
+    assert curves.waits(read.runs([str(folder)])[0]) is None
+
+
+def test_without_matplotlib(tmp_path):
+    write_run(tmp_path / "run")
+    result = report(tmp_path, "run", code=2, before="sys.modules['matplotlib'] = None")
+    assert "pip install 'pg_mpi[plot]'" in one_line(result)
+
+
+def test_help_needs_nothing(tmp_path):
+    result = report(tmp_path, "--help", before="sys.modules['numpy'] = sys.modules['matplotlib'] = None")
+    assert "--out FILE" in result.stdout and "laptop" in result.stdout
+
+
+def test_a_video_of_an_unknown_kind_is_no_video(tmp_path):
+    notes = []
+    (tmp_path / "page.html").write_text("<script>")
+    assert beside._video(str(tmp_path), {"video": "page.html"}, notes) is None and notes == []
