@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-batch lint clean
+.PHONY: help train test test-batch test-browser flamegraph lint clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -18,11 +18,22 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its l
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
 
 test: $(STAMP)  ## run the tests
-	@$(PY) -m pytest -m 'not batch' $(ARGS)
+	@$(PY) -m pytest -m 'not batch and not browser' $(ARGS)
 
 test-batch: $(STAMP)  ## run the job scripts on a real SLURM of four nodes, here (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh
 	@$(PY) -m pytest tests/batch $(ARGS)
+
+test-browser: $(STAMP)  ## look at the report in a real browser, light and dark (installs Chromium on Debian, as root)
+	@sh tests/browser/install.sh
+	@$(PY) -m pytest tests/browser $(ARGS)
+
+flamegraph: $(STAMP)  ## where the time of every rank goes, line by line, in a minute of training: runs/flamegraph.svg
+	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'
+	@rm -rf runs/flamegraph; mkdir -p runs
+	@.venv/bin/py-spy record --subprocesses --rate 100 --output runs/flamegraph.svg -- \
+	    $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make flamegraph' -- \
+	    pg_mpi.train --run-dir runs/flamegraph --max-walltime 00:01:00 $(ARGS) </dev/null
 
 lint: $(STAMP)  ## check style, format and types
 	@$(PY) -m ruff check .

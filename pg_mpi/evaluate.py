@@ -5,6 +5,7 @@ the same whichever rank plays it.
 """
 
 import json
+import os
 import sys
 import time
 
@@ -20,6 +21,7 @@ from pg_mpi.game.atari import NOOP, AtariGame
 from pg_mpi.game.features import FrameEncoder
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint, video
+from pg_mpi.record.run_folder import write_json
 from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.start import warn
 
@@ -149,23 +151,36 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
     )
     if args.video:
         print(f"video of the first game (score {scores[0]:+g}): {args.video}", flush=True)
+    result = {
+        "games": len(scores),
+        "mean": float(np.mean(scores)),
+        "median": float(np.median(scores)),
+        "ci95": [low, high],
+        "sticky": args.sticky,
+        "greedy": args.greedy,
+        "seed": args.seed,
+        "env_id": config.env_id,
+        "checkpoint": path,
+        "ranks": ranks,
+        "length_mean": float(np.mean(lengths)),
+        "scores": scores,
+        "lengths": lengths,
+    }
+    if os.path.isdir(args.run):
+        _keep(args, result)
     if args.json:
-        result = {
-            "games": len(scores),
-            "mean": float(np.mean(scores)),
-            "median": float(np.median(scores)),
-            "ci95": [low, high],
-            "sticky": args.sticky,
-            "greedy": args.greedy,
-            "seed": args.seed,
-            "env_id": config.env_id,
-            "checkpoint": path,
-            "ranks": ranks,
-            "length_mean": float(np.mean(lengths)),
-            "scores": scores,
-            "lengths": lengths,
-        }
         print(json.dumps(result), flush=True)
+
+
+def _keep(args, result):
+    """Leave the result in the run folder, for ``pg_mpi.report``. A folder that cannot be written is no error."""
+    video_folder, film = os.path.split(os.path.realpath(args.video)) if args.video else (None, None)
+    inside = video_folder == os.path.realpath(args.run)
+    kept = result | {"checkpoint": os.path.basename(result["checkpoint"]), "video": film if inside else None}
+    try:
+        write_json(os.path.join(args.run, "evaluation.json"), kept)
+    except OSError as error:
+        warn(f"evaluation.json cannot be written into {args.run} ({error.strerror}): a report will not show it")
 
 
 if __name__ == "__main__":

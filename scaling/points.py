@@ -22,12 +22,13 @@ MEANS = ("cpu_util", "gflops")
 
 
 @contextlib.contextmanager
-def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None):
+def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None, keep=None):
     """Train for ``seconds``, start-up included, in a folder that is gone afterwards: its path.
 
     Args:
         launcher, nodes: as for ``start_command``.
         environment: the ranks' environment, if not this process's.
+        keep: where the run's folder goes in the end, if it is not to be gone.
 
     Raises ``UsageError`` with the trainer's own words if it refuses the flags, and ``RuntimeError`` if it fails.
     """
@@ -43,8 +44,19 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
         if code not in (0, STOPPED) and "stopped: " not in output:  # launchers may change the code
             raise RuntimeError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
         yield folder
+        if keep:
+            shutil.rmtree(keep, ignore_errors=True)
+            shutil.move(folder, keep)
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+def stolen():
+    """Processor seconds that this machine's host gave to others since it started, a (stolen, all) pair; Linux."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+        return ticks[7], sum(ticks)
+    return 0, 0
 
 
 def run(line, environment=None):

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 import signal
-import statistics
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, choice, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import command, laws, points
+from scaling import command, efficiency, laws, points
 from scaling.pictures import speed
 from scaling.rows import write_csv
 
@@ -27,7 +26,6 @@ from scaling.rows import write_csv
 KIND = ("sweep", 1)
 #: Settings that each point has of its own.
 OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
-NUMBERS = ("sps", "updates_per_s", "cpu_util", "gflops", "rss_mb")
 
 
 def parser():
@@ -51,6 +49,7 @@ def parser():
     p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
     p.add_argument("--target", metavar="X,X", help="steps/s that the laws are asked for (default: twice the fastest)")
     p.add_argument("--out", metavar="FOLDER", default="runs/sweep", help="folder of the results (default: runs/sweep)")
+    p.add_argument("--keep", action="store_true", help="keep each point's run folder there too, for scaling.predict")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
@@ -67,6 +66,7 @@ class Plan:
     repeats: int
     launcher: str
     nodes: dict | None
+    keep: bool
 
     def flags(self, ranks):
         """The training's flags on this many ranks."""
@@ -97,7 +97,7 @@ def prepare(argv):
                 f"--mode strong shares {envs} envs, and {ranks} ranks cannot have equally many: leave it out"
             )
         dataclasses.replace(config, envs_per_rank=envs // ranks if envs else config.envs_per_rank).check(ranks)
-    return args, Plan(counts, words, envs, seconds, warmup, repeats, args.launcher, nodes)
+    return args, Plan(counts, words, envs, seconds, warmup, repeats, args.launcher, nodes, args.keep)
 
 
 def main(argv):
@@ -109,13 +109,13 @@ def main(argv):
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(args.out).glob("ranks-*.json"))]
     if not results:
         return 1
-    rows = summary(results)
+    rows = efficiency.summary(results)
     points = [result["ranks"] for result in results], [result["sps"] for result in results]
     targets = args.target or [2 * max(points[1])]
     fits = laws.fit_all(*points, targets)
-    print(f"{table(rows)}\n\n{laws.table(fits)}", flush=True)
+    print(f"{efficiency.table(rows)}\n\n{laws.table(fits)}", flush=True)
     facts = {name: results[0][name] for name in ("command", "commit", "time", "versions", "cpu", "cores")}
-    write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [flat(result) for result in results], facts)
+    write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [efficiency.flat(result) for result in results], facts)
     figure = command.picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
     if args.json:
         print(json.dumps({"rows": rows, "failed": failed, "fit": fits, "figure": figure}), flush=True)
@@ -132,15 +132,22 @@ def measure(plan, folder, facts):
                 continue
             length = plan.warmup + plan.seconds
             print(f"{ranks} ranks, {repeat + 1} of {plan.repeats}, {length:g} s", file=sys.stderr, flush=True)
+            kept, before = str(folder / f"run-{ranks:06d}-{repeat}") if plan.keep else None, points.stolen()
             try:
-                with points.trained(ranks, plan.flags(ranks), length, plan.launcher, plan.nodes) as run:
+                with points.trained(ranks, plan.flags(ranks), length, plan.launcher, plan.nodes, keep=kept) as run:
                     result = points.measured(points.read_metrics(run), plan.warmup)
             except (RuntimeError, UsageError) as error:
                 failed.append(ranks)
                 print(f"pg_mpi: error: {ranks} ranks: {error}", file=sys.stderr, flush=True)
             else:
-                write_json(str(place), {"repeat": repeat, **result, **facts})
+                write_json(str(place), {"repeat": repeat, **result, "stolen": _share(before), **facts})
     return failed
+
+
+def _share(before):
+    """The share of the processors' time since ``before`` that the machine's host gave to others."""
+    (stolen, ticks), now = before, points.stolen()
+    return round((now[0] - stolen) / max(now[1] - ticks, 1), 4)
 
 
 def counts_of(text):
@@ -154,55 +161,6 @@ def counts_of(text):
 def doubling(most):
     """1, 2, 4 ... and ``most`` itself."""
     return sorted({2**k for k in range(most.bit_length())} | {most})
-
-
-def flat(result):
-    """A point as a row of ``sweep.csv``."""
-    row = {name: result[name] for name in ("ranks", "repeat", *NUMBERS, "exchanges_per_update", "bytes_per_update")}
-    row |= {f"mean_{name}": share for name, share in result["phase_share"].items()}
-    row |= {f"slowest_{name}": share for name, share in result["phase_max_share"].items()}
-    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
-
-
-def middle(rows, ranks):
-    """The median steps/s of the rows with so many ranks."""
-    return statistics.median(row["sps"] for row in rows if row["ranks"] == ranks)
-
-
-def summary(results):
-    """One row a number of ranks: medians over its repeats; efficiency against the fewest ranks."""
-    rows = []
-    for ranks in sorted({result["ranks"] for result in results}):
-        group = [result for result in results if result["ranks"] == ranks]
-        row = {"ranks": ranks, **{name: statistics.median(r[name] for r in group) for name in NUMBERS}}
-        shares, slowest = (
-            {name: round(statistics.median(result[key][name] for result in group), 4) for name in group[0][key]}
-            for key in ("phase_share", "phase_max_share")
-        )
-        base = rows[0] if rows else row
-        row["efficiency"] = round(row["sps"] / ranks / (base["sps"] / base["ranks"]), 4)
-        row |= {"wait_fraction": shares["wait"], "repeats": len(group)}
-        rows.append(row | {"phase_share": shares, "phase_max_share": slowest})
-    return rows
-
-
-def table(rows):
-    """The rows as lines for people: speeds, and below them the phases of the mean and of the slowest rank."""
-    lines = [
-        f"{'ranks':>6}{'steps/s':>11}{'a rank':>8}{'efficiency':>12}{'updates/s':>11}{'CPU':>7}{'Gflop/s':>9}{'MB':>6}"
-    ]
-    for row in rows:
-        lines.append(
-            f"{row['ranks']:>6}{row['sps']:>11,.0f}{row['sps'] / row['ranks']:>8,.0f}{row['efficiency']:>12.1%}"
-            f"{row['updates_per_s']:>11.3g}{row['cpu_util']:>7.0%}{row['gflops']:>9.2f}{row['rss_mb']:>6,.0f}"
-        )
-    names = list(rows[0]["phase_share"])
-    lines += ["", f"{'ranks':>6}{'':>8}" + "".join(f"{name:>10}" for name in names)]
-    for row in rows:
-        for head, label, key in ((row["ranks"], "mean", "phase_share"), ("", "slowest", "phase_max_share")):
-            shares = "".join(f"{row[key][name]:>10.1%}" if name in row[key] else f"{'':>10}" for name in names)
-            lines.append(f"{head:>6} {label:>7}{shares}")
-    return "\n".join(lines)
 
 
 def _stop(number, frame):

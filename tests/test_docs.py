@@ -11,6 +11,7 @@ from jobs import ROOT, command, run
 from pg_mpi.config import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
+from pg_mpi.report.__main__ import parser as report_parser
 from scaling import fit, search, seeds, sweep, threads, trace, waiting
 from scaling.ceiling import __main__ as ceiling
 from scaling.lockstep import __main__ as lockstep
@@ -40,6 +41,7 @@ def test_every_flag_in_the_docs_exists():
         train_parser(),
         evaluate_parser(),
         doctor_parser(),
+        report_parser(),
         *(tool.parser() for tool in TOOLS),
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}

@@ -16,7 +16,7 @@ from pg_mpi.cluster.nodes import pbs_nodes, scheduled_slots
 from pg_mpi.errors import UsageError
 
 #: Of the environment, what ranks on other nodes need.
-TOLD = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
+TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
 TOLD += ("PG_MPI_COMMIT", "PBS_JOBID")
 
 

@@ -1,5 +1,6 @@
 """The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark. Rank 0 only."""
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -107,11 +108,16 @@ def write_json(path, content, indent=1):
 def write_text(path, text):
     """Write text as UTF-8, whole or not at all: a temporary file in the same folder, fsync, ``os.replace``."""
     temporary = path + ".tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
 
 
 def provenance(argv, ranks, mpi, places):

@@ -2,12 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import command, exchange, sweep
+from scaling import command, efficiency, exchange, sweep
 from scaling.pictures import speed
 from scaling.predict import report
 from scaling.predict.measured import read_costs
@@ -31,6 +32,8 @@ def parser():
         allow_abbrev=False,
     )
     p.add_argument("--run", metavar="RUN", help="the folder of a run of pg_mpi.train")
+    p.add_argument("--sweep", metavar="FOLDER", help="instead: of a sweep with --keep, each run with --base ranks")
+    p.add_argument("--base", metavar="N", default="1", help="ranks of the sweep's runs to predict from (default: 1)")
     p.add_argument("--ranks", metavar="N,N", default=DECADES, help="numbers of ranks (default: 1 to a million)")
     p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
     p.add_argument("--node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)")
@@ -46,24 +49,24 @@ def parser():
 def main(argv):
     """Predict and tell; the process's exit code."""
     args = parser().parse(argv)
-    if not args.run:
-        raise UsageError("--run RUN is missing: the folder of a run of pg_mpi.train, of half a minute or more")
+    runs = runs_of(args)
     counts = checked(sweep.counts_of, args.ranks, "--ranks")
     node = checked(integer(), args.node, "--node")
     cores = checked(integer(), args.cores, "--cores") if args.cores else None
     network = network_of(args.network)
     batch = checked(_minibatch, args.minibatch_size, "--minibatch-size") if args.minibatch_size else lambda ranks: None
-    costs = read_costs(args.run, checked(real(0), args.warmup, "--warmup"))
-    measured = _measured(args.against) if args.against else {}
+    warmup = checked(real(0), args.warmup, "--warmup")
+    measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
+    costs = [read_costs(run, warmup) for run in runs]
     if args.out:
         command.make_folder(args.out)
-    rows = [predict(costs, ranks, network, node, cores, batch(ranks)) for ranks in counts]
+    rows = [median([predict(each, ranks, network, node, cores, batch(ranks)) for each in costs]) for ranks in counts]
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
         if row["ranks"] in measured:
             row["measured"] = measured[row["ranks"]]
             row["error"] = row["sps"] / row["measured"] - 1
-    result = {"rows": rows, **report.verdict(rows), "costs": report.told(costs), "network": args.network}
+    result = {"rows": rows, **report.verdict(rows), "costs": report.told(costs[0]), "network": args.network}
     print(report.table(result), flush=True)
     if args.out:
         facts = command.facts("scaling.predict", argv)
@@ -74,6 +77,26 @@ def main(argv):
     if args.json:
         print(json.dumps(result), flush=True)
     return 0
+
+
+def runs_of(args):
+    """The folders of the runs to predict from. Raises ``UsageError``."""
+    if bool(args.run) == bool(args.sweep):
+        raise UsageError(
+            "give --run RUN, the folder of a run of pg_mpi.train of half a minute or more, or --sweep FOLDER"
+        )
+    if args.run:
+        return [args.run]
+    base = checked(integer(), args.base, "--base")
+    runs = sorted(map(str, Path(args.sweep).glob(f"run-{base:06d}-*")))
+    if not runs:
+        raise UsageError(f"{args.sweep} keeps no run on {base} ranks: sweep with --keep, and with {base} among --ranks")
+    return runs
+
+
+def median(rows):
+    """The row of the middle speed."""
+    return sorted(rows, key=lambda row: row["sps"])[len(rows) // 2]
 
 
 def network_of(words):
@@ -102,7 +125,7 @@ def _minibatch(text):
 def _measured(path):
     """{ranks: median steps/s} of a sweep."""
     rows, _ = read_csv(path, *sweep.KIND)
-    return {ranks: sweep.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
+    return {ranks: efficiency.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
 
 
 if __name__ == "__main__":

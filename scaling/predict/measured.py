@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import nnls
 
 from pg_mpi.errors import UsageError
 from pg_mpi.record import checkpoint
 from scaling.points import read_metrics
+from scaling.predict.probe import probe
 
-LEAST = 8  # updates to fit costs to
+LEAST = 8  # updates that costs are read from
 PLAY = ("emulator", "reset", "features", "inference")
 
 
@@ -25,7 +25,7 @@ class Costs:
         step_s: a step of one env, with all that is not learning.
         noise: deviation of the logarithm of that cost from round to round.
         sample_s: learning from a sample once.
-        byte_s: making the gradient and the step of a byte of exchanged parameters.
+        byte_s: making the gradient and the step of a byte of exchanged parameters; ``call_s``: a minibatch besides.
         round_s: what an update costs once, on rank 0 alone, as writing its metrics.
         rows: (bytes of an exchange, samples of its update, exponent): bytes grow with this power of the samples.
         most_bytes: of an exchange that touches every parameter.
@@ -40,6 +40,7 @@ class Costs:
     noise: float
     sample_s: float
     byte_s: float
+    call_s: float
     round_s: float
     rows: tuple
     most_bytes: int
@@ -62,8 +63,8 @@ def read_costs(run, warmup=0.0):
         _, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
-    table = Table(lines, settings["update_epochs"] if settings["method"] == "clipped" else 1)
-    sample_s, byte_s = table.learning()
+    table = Table(lines)
+    power, sample_s, byte_s, call_s = probe(run, settings)
     step_s, noise = table.playing()
     return Costs(
         ranks=lines[-1]["ranks"],
@@ -73,8 +74,9 @@ def read_costs(run, warmup=0.0):
         noise=noise,
         sample_s=sample_s,
         byte_s=byte_s,
+        call_s=call_s,
         round_s=float(np.median(table.slowest("record"))),
-        rows=table.rows(),
+        rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
         rollouts=table.rollouts(settings),
         state_bytes=int((arrays["emulators"].nbytes + arrays["masks"].nbytes) / len(facts["envs"])),
@@ -84,8 +86,8 @@ def read_costs(run, warmup=0.0):
 class Table:
     """The updates of a run as columns: what each did, from one metrics line to the next."""
 
-    def __init__(self, lines, epochs):
-        self._lines, self._epochs, self._ranks = lines[1:], epochs, lines[0]["ranks"]
+    def __init__(self, lines):
+        self._lines, self._ranks = lines[1:], lines[0]["ranks"]
         self.samples, self.exchanges, self.bytes, self.wall, self.games = (
             np.diff([line[name] for line in lines]).astype(float)
             for name in ("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games")
@@ -107,23 +109,11 @@ class Table:
         changes = np.diff(np.log(a_step))  # from one to the next, so that a drift of the machine is no noise
         return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(np.std(changes) / np.sqrt(2))
 
-    def learning(self):
-        """(seconds a sample and epoch, seconds a byte): gradient and optimizer, by least squares of relative errors."""
-        spent = self.mean("gradient", "optimizer")
-        columns = np.stack([self._epochs * self.samples / self._ranks, self.bytes], axis=1)
-        scale = np.maximum(columns.max(axis=0), 1e-12)
-        found, _ = nnls(columns / scale / spent[:, None], np.ones(len(spent)))
-        return tuple(map(float, found / scale))
-
-    def rows(self):
-        """(bytes of an exchange, samples, exponent between 0 and 1) of the median update."""
-        size = self.bytes / np.maximum(self.exchanges, 1)
-        middle = float(np.median(self.samples))
-        spread = np.log(self.samples / middle)
-        power = 0.0
-        if spread.std() > 0.02:
-            power = float(np.clip(np.polyfit(spread, np.log(np.maximum(size, 1)), 1)[0], 0, 1))
-        return float(np.median(size * np.exp(-power * spread))), middle, power
+    def exchanged(self):
+        """(bytes of an exchange, samples of its update), of the median update."""
+        middle = len(self.samples) // 2
+        chosen = np.argsort(self.samples)[middle]
+        return float(self.bytes[chosen] / max(self.exchanges[chosen], 1)), float(self.samples[chosen])
 
     def rollouts(self, settings):
         """How many rounds an update is made of by now."""

@@ -56,7 +56,7 @@ def _round(costs, ranks, network, node, crowd, minibatch, rng):
     exchanges = 1 if plain else epochs * max(1, round(total / minibatch))
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
-    own = crowd * (play.max() + learn.max() + exchanges * size * costs.byte_s + costs.round_s)
+    own = crowd * (play.max() + learn.max() + exchanges * (size * costs.byte_s + costs.call_s) + costs.round_s)
     wait = crowd * (play.max() - play.mean() + learn.max() - learn.mean() + costs.round_s * (1 - 1 / ranks))
     sent = exchanges * two_levels(ranks, size, network, node)
     touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], network, node)

@@ -25,6 +25,7 @@ def told(costs):
         "step_us": 1e6 * costs.step_s,
         "noise": costs.noise,
         "sample_us": 1e6 * costs.sample_s,
+        "call_us": 1e6 * costs.call_s,
         "byte_ns": 1e9 * costs.byte_s,
         "round_ms": 1e3 * costs.round_s,
         "game_steps": [float(costs.lengths.min()), float(costs.lengths.mean()), float(costs.lengths.max())],
@@ -40,7 +41,8 @@ def table(result):
     low, mean, high = costs["game_steps"]
     lines = [
         f"measured on {costs['ranks']} ranks: a step {costs['step_us']:.0f} us (noise {costs['noise']:.1%}), a sample "
-        f"and epoch {costs['sample_us']:.1f} us, a MB of exchange {1e3 * costs['byte_ns']:.0f} us, an update "
+        f"and epoch {costs['sample_us']:.1f} us, a minibatch {costs['call_us']:.0f} us and "
+        f"{1e3 * costs['byte_ns']:.0f} us a MB of its exchange, an update "
         f"{costs['round_ms']:.1f} ms more on rank 0; games of {low:,.0f} to {high:,.0f} steps, mean {mean:,.0f}",
         f"network: {result['network']}",
         "",

@@ -1,6 +1,7 @@
 """Evaluation: full games, the same on any number of ranks, with and without MPI."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -40,6 +41,20 @@ def test_same_games_on_any_number_of_ranks(trained):
     assert alone["mean"] == np.mean(alone["scores"]) and alone["ci95"][0] <= alone["mean"] <= alone["ci95"][1]
     other = answer(run(command(2, "pg_mpi.evaluate", "run", "--games", 5, "--seed", 1, "--json"), trained))
     assert other["length_mean"] != alone["length_mean"]
+
+
+def test_a_run_folder_keeps_its_last_evaluation(trained):
+    def kept():
+        return json.loads((trained / "run" / "evaluation.json").read_text(encoding="utf-8"))
+
+    film = str(trained / "run" / "film.mp4")
+    told = answer(run(command(1, "pg_mpi.evaluate", "run", "--games", 1, "--video", film, "--json"), trained))
+    assert kept() == told | {"checkpoint": os.path.basename(told["checkpoint"]), "video": "film.mp4"}
+    again = ["--games", 1, "--seed", 1, "--video", trained / "film.gif", "--json"]
+    answer(run(command(1, "pg_mpi.evaluate", "run", *again), trained))
+    assert kept()["seed"] == 1 and kept()["video"] is None, "that video is not in the folder"
+    answer(run(command(1, "pg_mpi.evaluate", told["checkpoint"], "--games", 1, "--seed", 2, "--json"), trained))
+    assert kept()["seed"] == 1, "a checkpoint file is not a run folder"
 
 
 def test_without_sticky_actions_games_differ_by_their_start(trained):

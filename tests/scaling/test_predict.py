@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from jobs import SMALL, command, one_line, run
 
 from scaling.exchange import Network, two_levels
+from scaling.predict import probe
 from scaling.predict.measured import Costs, Table
 from scaling.predict.model import SMALL as SMALL_EXCHANGES
 from scaling.predict.model import lengths, predict
@@ -34,6 +36,7 @@ COSTS = Costs(
     noise=0.0,
     sample_s=1e-5,
     byte_s=1e-9,
+    call_s=5e-4,
     round_s=1e-3,
     rows=(1e6, 1000.0, 0.5),
     most_bytes=4_000_000,
@@ -46,12 +49,12 @@ FREE = Network(1e-15, 1e-18, 0.0)
 def test_an_update_by_hand():
     """1,000 steps of 200 us, 4 epochs of 2 minibatches of 500 samples, a gradient of 1 MB for each."""
     found = predict(COSTS, 1, FREE)
-    seconds = 1000 * 2e-4 + 4 * 1000 * 1e-5 + 8 * 1e6 * 1e-9 + 1e-3
+    seconds = 1000 * 2e-4 + 4 * 1000 * 1e-5 + 8 * (1e6 * 1e-9 + 5e-4) + 1e-3
     assert found["sps"] == pytest.approx(1000 / seconds, rel=1e-6)
     assert found["exchanges_per_update"] == 8 and found["bytes_per_update"] == pytest.approx(8e6)
     assert found["wait_fraction"] == 0
     crowded = predict(COSTS, 4, FREE, node=1, cores=2)
-    seconds = 2 * (0.2 + 0.04 + 4 * 8 * 2e6 * 1e-9 + 1e-3)  # four times the samples touch twice the rows
+    seconds = 2 * (0.2 + 0.04 + 4 * 8 * (2e6 * 1e-9 + 5e-4) + 1e-3)  # four times the samples touch twice the rows
     assert crowded["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
 
 
@@ -66,7 +69,8 @@ def test_a_network_costs_what_its_model_says():
 
 def test_the_longest_of_many_games():
     """Games of 1,000 or 1,400 steps, as likely: the longest of N is 1,400 but for 1 in 2^N rounds."""
-    costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), sample_s=0.0, byte_s=0.0, round_s=0.0)
+    free = dict.fromkeys(("sample_s", "byte_s", "call_s", "round_s"), 0.0)
+    costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), **free)
     for ranks in (2, 4):
         found = predict(costs, ranks, FREE, node=1)
         longest = 1400 - 400 * 0.5**ranks
@@ -82,26 +86,41 @@ def test_tails():
 
 
 def test_costs_are_found_in_their_own_updates():
-    rng, lines, total = (
-        np.random.default_rng(0),
-        [],
-        dict.fromkeys(("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games"), 0.0),
-    )
+    names = ("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games")
+    rng, lines, total = np.random.default_rng(0), [], dict.fromkeys(names, 0.0)
     for _ in range(40):
-        samples, exchanges = rng.integers(800, 3000), 4 * rng.integers(1, 4)
-        size = exchanges * 1e6 * (samples / 1500) ** 0.5
-        spent = 4 * samples * 1e-5 + size * 2e-9
+        samples = rng.integers(800, 3000)
         phases = dict.fromkeys(("reset", "features", "inference", "optimizer", "allreduce", "wait", "record"), 0.0)
-        phases |= {"emulator": samples * 3e-4, "gradient": spent}
-        for name, more in zip(total, (samples, exchanges, size, sum(phases.values()) + samples * 1e-4, 1)):
+        phases |= {"emulator": samples / 2 * 3e-4, "gradient": 0.1}
+        for name, more in zip(names, (samples, 8, 8e3 * samples, sum(phases.values()) + samples / 2 * 1e-4, 2)):
             total[name] += more
-        lines.append({**total, "ranks": 1, "phase_s": phases, "phase_max_s": phases})
-    table = Table(lines, epochs=4)
-    assert table.learning() == pytest.approx((1e-5, 2e-9), rel=1e-3)
+        lines.append({**total, "ranks": 2, "phase_s": phases, "phase_max_s": phases})
+    table = Table(lines)
     step_s, noise = table.playing()
     assert step_s == pytest.approx(4e-4) and noise < 1e-6
-    size, at, power = table.rows()
-    assert power == pytest.approx(0.5, abs=0.01) and size == pytest.approx(1e6 * (at / 1500) ** 0.5, rel=0.01)
+    size, samples = table.exchanged()
+    assert size == pytest.approx(1e3 * samples) and samples == np.median(np.append(table.samples, 0)[:-1])
+
+
+def test_touched_rows_grow_as_their_unions_do():
+    """Rounds that each touch 100 rows of their own, or all the same ones, or ever half as many new ones."""
+
+    class Sets:
+        used_rows = staticmethod(lambda rows: rows)
+
+    def power(sets):
+        monkey = pytest.MonkeyPatch()
+        monkey.setattr(probe, "Batch", lambda played, policy: SimpleNamespace(x=played))
+        try:
+            return probe.growth(Sets, sets)
+        finally:
+            monkey.undo()
+
+    eye = np.eye(8, dtype=bool).repeat(100, axis=1)
+    assert power(list(eye)) == pytest.approx(1)
+    assert power([eye[0]] * 8) == pytest.approx(0)
+    both = np.concatenate((eye, np.ones((8, 100), dtype=bool)), axis=1)
+    assert 0.4 < power(list(both)) < 0.9
 
 
 def predicted(cwd, *words):
@@ -126,7 +145,8 @@ def test_a_real_run(tmp_path):
 @pytest.mark.parametrize(
     "words, said",
     [
-        ([], "--run RUN is missing"),
+        ([], "give --run RUN, the folder of a run"),
+        (["--sweep", "."], ". keeps no run on 1 ranks"),
         (["--run", "nowhere"], "nowhere has no metrics.jsonl"),
         (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers above 0"),
         (["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),

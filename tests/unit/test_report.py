@@ -1,4 +1,4 @@
-"""The report: what it reads, that it refuses bad input in one line, and that its page needs nothing and trusts nothing."""
+"""The report: what it reads, bad input refused in one line, and a page that needs nothing and trusts nothing."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from pg_mpi.report import beside, cards, curves, page, read, says, tables
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
 
 
-def report(cwd, *args, code=0, before=""):
+def report(cwd, *args, code=0, before="pass"):
     """Run the command as a user would, without MPI; asserts its exit code."""
     start = f"import sys, runpy; {before}; sys.modules['mpi4py'] = None; sys.argv[0] = 'report'; "
     start += "runpy.run_module('pg_mpi.report', run_name='__main__')"
@@ -168,7 +168,7 @@ def without(*names):
 
 DAMAGED = {
     "not JSON": (b'{"update": 3,\n', "is damaged (line 3 is not JSON): remove that line"),
-    "bytes": (b"\xff\xfe\x00\n", "is damaged (line 3 or soon after it is not UTF-8)"),
+    "bytes": (b"\xff\xfe\x00\n", "is damaged (line 3 is not JSON)"),
     "deep": (b"[" * 100_000 + b"\n", "is damaged (line 3 is not JSON)"),
     "NaN": (json.dumps(line(3) | {"sps": float("nan")}).encode() + b"\n", "is damaged (line 3 is not JSON)"),
     "a list": (b"[3]\n", "is damaged (line 3 is not an object)"),
@@ -176,6 +176,8 @@ DAMAGED = {
     "huge": (json.dumps(line(3) | {"wall_s": 1e300}).encode() + b"\n", "is damaged (line 3 has an impossible wall_s)"),
     "infinite": (json.dumps(line(3)).replace("9.0", "9e999").encode() + b"\n", "line 3 has an impossible wall_s"),
     "negative": (json.dumps(line(3) | {"ranks": -1}).encode() + b"\n", "line 3 has an impossible ranks"),
+    "no ranks": (json.dumps(line(3) | {"ranks": 0}).encode() + b"\n", "line 3 has an impossible ranks"),
+    "no time": (json.dumps(line(3) | {"updates_per_s": 0}).encode() + b"\n", "line 3 has an impossible updates_per_s"),
     "older": (
         json.dumps(without("phase_s")).encode() + b"\n",
         "of another version of pg_mpi (its line 3 has no phase_s",
@@ -226,7 +228,10 @@ def test_metrics_before_the_interval_was_written(tmp_path):
     assert "Its interval was not written by the version that trained it" in outline.text
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "null", '{"phase_s": 3, "ci95": [1]}', "[" * 100_000, "\udcff"])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "null", '{"phase_s": 3, "ci95": [1]}', "[" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "\udcff"],
+)
 def test_damaged_files_beside_the_metrics_are_left_out_with_a_note(tmp_path, content):
     folder = write_run(tmp_path / "run")
     for name in ("config.json", "ranks.json", "evaluation.json", "DONE"):

@@ -1,0 +1,145 @@
+"""What stands beside the metrics in a run folder: settings, starts, ranks, evaluation, video and the DONE mark.
+
+None of it is needed for a report: what is missing is left out, and what is damaged is left out with a note.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+LARGEST = 64 << 20  # bytes of a JSON file
+VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """The other files of a run folder.
+
+    Attributes:
+        settings: setting → value, whatever JSON it is.
+        starts: dicts, the oldest first.
+        ended: why the run finished, or None.
+        waits: (start, update, seconds that each rank waited) of the last checkpoint, or None.
+        evaluation: the last one: a dict with at least finite ``games``, ``mean`` and ``ci95``; or None.
+        video: path of its video, or None.
+    """
+
+    settings: dict
+    starts: list
+    ended: str | None
+    waits: tuple | None
+    evaluation: dict | None
+    video: str | None
+
+    @property
+    def start(self):
+        """The last start, or an empty dict."""
+        return self.starts[-1] if self.starts else {}
+
+    @property
+    def version(self):
+        """The pg_mpi of the last start, or None."""
+        told = as_dict(self.start.get("versions")).get("pg_mpi")
+        return f"pg_mpi {told}"[:40] if isinstance(told, str) and told.isprintable() else None
+
+
+def read(folder, notes):
+    """The ``Beside`` of a run folder; appends a line to ``notes`` for each file that cannot be used."""
+    config, done, ranks, evaluation = (
+        _object(folder, name, notes) for name in ("config.json", "DONE", "ranks.json", "evaluation.json")
+    )
+    if not config:
+        notes.append("config.json is missing: settings and provenance are not shown")
+    judged = _evaluation(evaluation or {})
+    if evaluation and not judged:
+        notes.append("evaluation.json is of another version: evaluate again to show it")
+    waits = _waits(ranks or {})
+    if ranks and not waits:
+        notes.append("ranks.json is of another version: waiting by rank is not shown")
+    return Beside(
+        settings=as_dict((config or {}).get("settings")),
+        starts=[start for start in as_list((config or {}).get("starts")) if isinstance(start, dict)],
+        ended=None if done is None else str(done.get("reason", "finished")),
+        waits=waits,
+        evaluation=judged,
+        video=_video(folder, judged, notes),
+    )
+
+
+def as_dict(value):
+    """``value`` if it is a dict, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value):
+    """``value`` if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def is_number(value):
+    """True for a finite number that JSON may hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _object(folder, name, notes):
+    """The JSON object in a file, or None if there is none that can be used."""
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        return None
+    try:
+        if os.path.getsize(path) > LARGEST:
+            raise ValueError("too large")
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        if not isinstance(content, dict) or _deep(content):
+            raise ValueError("not one of our objects")
+        return content
+    except OSError as error:
+        notes.append(f"{name} cannot be read ({error.strerror}) and is left out")
+    except (ValueError, RecursionError):
+        notes.append(f"{name} is damaged and is left out")
+    return None
+
+
+def _deep(value, left=20):
+    """True where JSON is nested so deeply that showing it could fail."""
+    inner = value.values() if isinstance(value, dict) else as_list(value)
+    return not left or any(_deep(each, left - 1) for each in inner)
+
+
+def _evaluation(content):
+    """``content`` if it has the numbers that are shown, else None."""
+    ends = as_list(content.get("ci95"))
+    numbers = [content.get("games"), content.get("mean"), *ends]
+    return content if len(ends) == 2 and all(map(is_number, numbers)) else None
+
+
+def _waits(content):
+    """(start, update, seconds of each rank), or None."""
+    seconds = as_list(as_dict(content.get("phase_s")).get("wait"))
+    place = (content.get("start"), content.get("update"))
+    good = seconds and all(is_number(each) and each >= 0 for each in seconds) and all(map(is_number, place))
+    return (*place, [float(each) for each in seconds]) if good else None
+
+
+def _video(folder, evaluation, notes):
+    """The path of the evaluation's video: a file in the folder itself, whatever ``evaluation.json`` may say."""
+    name = (evaluation or {}).get("video")
+    if not isinstance(name, str) or os.path.splitext(name)[1].lower() not in VIDEOS:
+        return None
+    path = os.path.join(folder, name)
+    if os.path.basename(name) == name and os.path.isfile(path) and not os.path.islink(path):
+        return path
+    notes.append("the video of the last evaluation is gone: evaluate again with --video")
+    return None
+
+
+def embeddable(path, most):
+    """(kind, bytes) of a video of fewer than ``most`` bytes; None if it is larger or cannot be read."""
+    try:
+        if os.path.getsize(path) < most:
+            return VIDEOS[os.path.splitext(path)[1].lower()], pathlib.Path(path).read_bytes()
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,97 @@
+"""A run's metrics → what the figures show: thinned, smoothed, as shares. Numbers in, numbers out."""
+
+import re
+
+import numpy as np
+
+from pg_mpi.report.theme import PHASES
+
+POINTS = 500  # of a learning curve
+BINS = 80  # of smoothed curves
+SMALLEST = 0.005  # of the time: a phase below it is counted under "other"
+
+
+def learning(run):
+    """(minutes, score, half width of its interval), each shape (points,), of at most ``POINTS`` updates.
+
+    The score is the mean of the last 100 games; the half width is NaN where it was not written.
+    """
+    known = np.flatnonzero(~np.isnan(run.columns["return_mean"]))
+    wall = run.columns["wall_s"][known]
+    ends = np.append(_starts(wall, POINTS)[1:], len(known)) - 1 if len(known) else []
+    chosen = known[ends]
+    return tuple(run.columns[name][chosen] for name in ("wall_s", "return_mean", "return_ci95"))
+
+
+def speed(run):
+    """(seconds, steps/s) in bins of equal time, each shape (bins,)."""
+    spent, starts, when = _bins(run)
+    return when, np.add.reduceat(run.columns["sps"] * spent, starts) / np.add.reduceat(spent, starts)
+
+
+def mean_speed(run):
+    """Steps/s over all updates."""
+    spent = seconds(run)
+    return float((run.columns["sps"] * spent).sum() / spent.sum())
+
+
+def shares(run):
+    """(seconds, {phase: share of the wall time}) in bins of equal time; the shares of a bin add up to 1.
+
+    Small phases, and time that no phase claims, are ``other``.
+    """
+    spent, starts, when = _bins(run)
+    whole, total = np.add.reduceat(spent, starts), spent.sum()
+    large = [name for name in PHASES if name in run.phases and run.phases[name].sum() >= SMALLEST * total]
+    found = {name: np.add.reduceat(run.phases[name], starts) / whole for name in large}
+    claimed = np.maximum(sum(found.values(), np.zeros(len(whole))), 1.0)  # clocks may claim a little too much
+    found = {name: share / claimed for name, share in found.items()}
+    return when, found | {"other": 1 - sum(found.values(), np.zeros(len(whole)))}
+
+
+def mean_shares(run):
+    """Phase → share of all updates' wall time, ``other`` included."""
+    total = seconds(run).sum()
+    found = {name: float(spent.sum() / total) for name, spent in run.phases.items()}
+    return found | {"other": max(0.0, 1 - sum(found.values()))}
+
+
+def waits(run):
+    """Each rank's share of the last start's time that it waited, shape (ranks,); None if that is not known."""
+    if not run.beside.waits:
+        return None
+    start, update, waited = run.beside.waits
+    its = (run.columns["restarts"] == start) & (run.columns["update"] <= update)
+    total = seconds(run)[its].sum()
+    return np.minimum(np.array(waited) / total, 1.0) if total else None
+
+
+def evaluated(run):
+    """(seconds, mean, low, high) of the last evaluation, where its checkpoint was saved; None if it is not known."""
+    judged = run.beside.evaluation
+    step = re.fullmatch(r"step-(\d{12})\.npz", str((judged or {}).get("checkpoint")))
+    if not step:
+        return None
+    saved = int(np.searchsorted(run.columns["env_steps"], int(step[1])))
+    if saved == len(run.columns["env_steps"]):
+        return None  # the metrics were cut back since
+    return float(run.columns["wall_s"][saved]), float(judged["mean"]), *map(float, judged["ci95"])
+
+
+def seconds(run):
+    """Wall seconds of each update, shape (updates,)."""
+    return 1 / run.columns["updates_per_s"]
+
+
+def _bins(run):
+    """(seconds of each update, first update of each bin, middle of each bin in seconds)."""
+    spent, wall = seconds(run), run.columns["wall_s"]
+    starts = _starts(wall, min(BINS, max(1, len(wall) // 3)))
+    ends = wall[np.append(starts[1:], len(wall)) - 1]
+    return spent, starts, (np.maximum(wall[starts] - spent[starts], 0) + ends) / 2
+
+
+def _starts(wall, most):
+    """The first update of each of at most ``most`` stretches of equal time; ``wall`` does not decrease."""
+    inner = np.linspace(wall[0], wall[-1], most + 1)[1:-1]
+    return np.flatnonzero(np.diff(np.searchsorted(inner, wall, side="left"), prepend=-1))

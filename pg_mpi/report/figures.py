@@ -1,0 +1,149 @@
+"""Curves → pictures: SVG that stands in the page itself, drawn once for each theme. The only door to matplotlib."""
+
+import hashlib
+import io
+import re
+
+import numpy as np
+
+from pg_mpi.errors import UsageError
+from pg_mpi.report import curves
+from pg_mpi.report.markup import Markup, element, join
+from pg_mpi.report.theme import PHASES, THEMES
+
+WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib: the page shows about 90 pixels for one
+UNITS = {60: "minutes", 3600: "hours"}
+MOST_BARS = 64  # ranks; more are a sorted curve
+
+
+def check():
+    """Raise ``UsageError`` where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UsageError("a report needs an extra package: pip install 'pg_mpi[plot]'") from None
+
+
+def learning(runs, label):
+    """Score against time with its interval, a line for each run; a mark where each was evaluated."""
+
+    def paint(axes, theme):
+        scale, unit = _unit(runs)
+        for number, run in enumerate(runs):
+            colour, dash = theme.run(number)
+            wall, mean, half = curves.learning(run)
+            axes.fill_between(wall / scale, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+            axes.plot(wall / scale, mean, dash, color=colour, linewidth=1.6, marker="o" if len(wall) < 3 else None)
+            place = curves.evaluated(run)
+            if place:
+                when, middle, low, high = place
+                bar = [[max(middle - low, 0)], [max(high - middle, 0)]]
+                axes.errorbar(when / scale, middle, bar, fmt="D", color=colour, ecolor=theme.ink, markersize=5,
+                              markeredgecolor=theme.ink, elinewidth=1, capsize=3, zorder=4)  # fmt: skip
+        axes.set(xlabel=unit, ylabel="score", xlim=(0, None))
+
+    return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
+
+
+def speed(runs, label):
+    """Steps/s against time, a line for each run."""
+
+    def paint(axes, theme):
+        scale, unit = _unit(runs)
+        for number, run in enumerate(runs):
+            colour, dash = theme.run(number)
+            when, sps = curves.speed(run)
+            axes.plot(when / scale, sps, dash, color=colour, linewidth=1.6, marker="o" if len(when) < 3 else None)
+        axes.set(xlabel=unit, ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+
+    if len(runs) == 1:
+        return _picture(paint, label)
+    return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
+
+
+def phases(run, label):
+    """Shares of the wall time against time, stacked."""
+
+    def paint(axes, theme):
+        scale, unit = _unit([run])
+        when, shares = curves.shares(run)
+        wall = run.columns["wall_s"]
+        ends = np.concatenate([[max(wall[0] - curves.seconds(run)[0], 0)], when, wall[-1:]]) / scale
+        heights = [np.pad(share, 1, mode="edge") for share in shares.values()]
+        axes.stackplot(ends, heights, colors=[PHASES[name] for name in shares], linewidth=0)
+        axes.set(xlabel=unit, ylabel="share of the time", xlim=(0, ends[-1]), ylim=(0, 1))
+        axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+
+    return _picture(paint, label)
+
+
+def waits(shares, label):
+    """Waiting, a bar for each rank; of many ranks a curve, from the one that waits least to the one that waits most."""
+
+    def paint(axes, theme):
+        axes.axhline(shares.mean(), color=theme.muted, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
+        if len(shares) <= MOST_BARS:
+            axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
+            axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
+            axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        else:
+            places = np.unique(np.linspace(0, len(shares) - 1, 500).astype(int))
+            axes.fill_between(places, np.sort(shares)[places], color=PHASES["wait"], linewidth=0)
+            axes.set(xlabel="ranks, from the one that waits least", xlim=(0, len(shares) - 1))
+        axes.set(ylabel="share of its time", ylim=(0, max(1.1 * float(shares.max()), 0.01)))
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
+
+    return _picture(paint, label)
+
+
+def _unit(runs):
+    """(seconds in it, name) of the unit of time that suits these runs."""
+    longest = max(run.columns["wall_s"][-1] for run in runs)
+    scale = 3600 if longest > 5 * 3600 else 60
+    return scale, UNITS[scale]
+
+
+def _picture(paint, label, size=HALF, kind=None):
+    """``paint(axes, theme)`` for each theme; CSS shows one of them. ``kind``: only where it is wide, or narrow."""
+    drawn = (element("div", Markup(_svg(paint, theme, label, size)), class_=theme.name) for theme in THEMES)
+    return element("div", *drawn, class_=" ".join(filter(None, ["picture", kind])), role="img", aria_label=label)
+
+
+def _svg(paint, theme, label, size):
+    """One SVG element: text stays text, the background is the page's, and the user's matplotlibrc has no say."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    salt = hashlib.sha256(f"{label}{theme.name}{size}".encode("utf-8", "replace")).hexdigest()  # ids unlike others'
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({
+            "svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 10, "text.color": theme.ink,
+            "axes.labelcolor": theme.muted, "axes.edgecolor": theme.line, "xtick.color": theme.line,
+            "ytick.color": theme.line, "xtick.labelcolor": theme.muted, "ytick.labelcolor": theme.muted,
+            "axes.grid": True, "grid.color": theme.line, "grid.linewidth": 0.7, "axes.axisbelow": True,
+        })  # fmt: skip
+        figure = Figure(size, layout="constrained")
+        axes = figure.add_subplot()
+        paint(axes, theme)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(length=0, pad=5)
+        if axes.get_xlabel() in UNITS.values():
+            axes.xaxis.set_major_formatter("{x:g}")
+        stream = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
+    return _lean(stream.getvalue())
+
+
+def _lean(svg):
+    """Only the element and what it needs: no prolog, no addresses, no style for the whole page, short numbers."""
+    svg = svg[svg.index("<svg") :]
+    box = re.search(r'viewBox="([-\d. ]+)"', svg)[1]
+    svg = f'<svg viewBox="{box}" aria-hidden="true">' + svg[svg.index(">") + 1 :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    used = set(re.findall(r"#([\w-]+)", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
+    return re.sub(r"\s*\n\s*", "\n", svg)

@@ -1,0 +1,57 @@
+"""The page, from its head to its foot: numbers, figures, settings and provenance."""
+
+import pathlib
+import time
+
+from pg_mpi import __version__
+from pg_mpi.report import cards, glance, tables
+from pg_mpi.report.markup import Markup, element
+from pg_mpi.report.theme import DARK, LIGHT, PHASES
+
+#: A browser that obeys this runs no script, asks no network and loads no file, whatever the page might hold.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
+
+
+def make(runs):
+    """The whole page as text."""
+    now = time.strftime("%Y-%m-%d at %H:%M UTC", time.gmtime())
+    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    body = element(
+        "main",
+        glance.head(runs, title),
+        *_notes(runs),
+        glance.tiles(runs[0]) if len(runs) == 1 else glance.summary(runs),
+        cards.learning(runs),
+        *cards.grids(runs),
+        _settings(runs),
+        element("section", element("h2", "Provenance"), tables.provenance(runs)),
+        element("footer", f"Written by pg_mpi {__version__} on {now}"),
+    )
+    head = Markup(
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><meta name="color-scheme" content="light dark">'
+    )
+    html = element("html", element("head", head, element("title", title), _style()), element("body", body), lang="en")
+    return f"<!doctype html>\n{html}\n"
+
+
+def _style():
+    css = pathlib.Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{DARK.variables()}}}}}"
+    phases = "".join(f".phase-{name}{{color:{colour}}}" for name, colour in PHASES.items())
+    runs = "".join(f".run{number}{{color:var(--run{number})}}" for number in range(len(LIGHT.runs)))
+    return element("style", Markup(f":root{{{LIGHT.variables()}}}\n{dark}\n{runs}{phases}\n{css}"))
+
+
+def _notes(runs):
+    lines = [f"{run.name}: {note}" for run in runs for note in run.notes]
+    return [element("ul", *(element("li", line) for line in lines), class_="notes")] if lines else []
+
+
+def _settings(runs):
+    few, everything = tables.settings(runs)
+    said = "Those that differ from the preset" + (" or between the runs" if len(runs) > 1 else "")
+    shown = [element("p", said, class_="what"), few] if few else [element("p", "All are the preset's.", class_="what")]
+    return element(
+        "section", element("h2", "Settings"), *shown, element("details", element("summary", "all settings"), everything)
+    )

@@ -1,0 +1,140 @@
+"""Run folders → data. What stands in a file is checked and bounded, never trusted; a usage error says what to do."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+
+from pg_mpi.errors import UsageError
+from pg_mpi.record.phases import PHASES
+from pg_mpi.report import beside
+
+#: What a metrics line must have, as numbers; what may be null; and what older versions did not write.
+NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
+NULLABLE = ("return_mean",)
+NEWER = ("return_ci95",)
+LARGEST = 1e15  # no counter or time of ours comes near it
+LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # of what is divided by
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run folder, read.
+
+    Attributes:
+        name: unlike that of any other run on the page.
+        path: of the folder, as it was given.
+        columns: name of a metric → float64, shape (updates,); NaN where it is null.
+        phases: name → seconds of each update, mean of ranks, shape (updates,).
+        beside: what the folder's other files say.
+        notes: a line for each file that could not be used.
+    """
+
+    name: str
+    path: str
+    columns: dict
+    phases: dict
+    beside: beside.Beside
+    notes: list
+
+    def last(self, name):
+        """The last value of a metric, or None where it is null."""
+        value = float(self.columns[name][-1])
+        return None if np.isnan(value) else value
+
+
+def runs(paths):
+    """The ``Run`` of each folder; one that is given twice counts once. Raises ``UsageError``."""
+    folders = {}
+    for path in paths:
+        folders.setdefault(os.path.realpath(path), path)
+    bases = [os.path.basename(real) for real in folders]
+    return [_run(path, path if bases.count(base) > 1 else base) for path, base in zip(folders.values(), bases)]
+
+
+def _run(path, name):
+    metrics = os.path.join(path, "metrics.jsonl")
+    if not os.path.isdir(path):
+        known = "is a file" if os.path.exists(path) else "does not exist"
+        raise UsageError(f"the run folder {path} {known}: give the folder that the trainer named at its start")
+    if not os.path.isfile(metrics):
+        raise UsageError(f"{path} holds no metrics.jsonl{_hint(path)}: give a run folder, such as runs/pong-default-s0")
+    notes = []
+    others = beside.read(path, notes)
+    try:
+        columns, phases = _metrics(metrics)
+    except OSError as error:
+        raise UsageError(f"{metrics} cannot be read ({error.strerror}): make it readable, or copy it") from None
+    except _OtherVersion as missing:
+        writer = f", {others.version} wrote it" if others.version else ""
+        raise UsageError(
+            f"{metrics} is of another version of pg_mpi ({missing}{writer}): make the report with that version"
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"{metrics} is damaged ({error}): remove that line and what follows it, or take a good copy"
+        ) from None
+    if not len(columns["update"]):
+        raise UsageError(f"{metrics} has no whole line yet: wait until the first update is over")
+    return Run(name, path, columns, phases, others, notes)
+
+
+def _hint(path):
+    """The first run folder inside ``path``, for who gave the folder of all runs; or nothing."""
+    try:
+        inside = sorted(os.path.join(path, name) for name in os.listdir(path))
+    except OSError:
+        return ""
+    found = [folder for folder in inside if os.path.isfile(os.path.join(folder, "metrics.jsonl"))]
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+class _OtherVersion(Exception):
+    """A line of good JSON that has not what this version writes."""
+
+
+def _metrics(path):
+    """(columns, phases) of a metrics file. Raises ``ValueError`` with the place of what is wrong."""
+    columns = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER)}
+    phases = {name: [] for name in PHASES}
+    with open(path, mode="rb") as file:
+        for number, text in enumerate(file, start=1):
+            if not text.endswith(b"\n"):
+                break  # half written, by a run that goes on or that a kill ended
+            try:
+                line = json.loads(text.decode(), parse_constant=_no_constant)
+            except (ValueError, RecursionError):
+                raise ValueError(f"line {number} is not JSON") from None
+            _add(line, number, columns, phases)
+    return (
+        {name: np.array(values, dtype=float) for name, values in columns.items()},
+        {name: np.array(values, dtype=float) for name, values in phases.items()},
+    )
+
+
+def _add(line, number, columns, phases):
+    """Check one line and append what it says."""
+    if not isinstance(line, dict):
+        raise ValueError(f"line {number} is not an object")
+    spent = line.get("phase_s")
+    if not isinstance(spent, dict):
+        raise _OtherVersion(f"its line {number} has no phase_s")
+    wanted = {**{name: line.get(name, "") for name in (*NUMBERS, *NULLABLE)}, **{n: spent.get(n, 0) for n in PHASES}}
+    wanted |= {name: line.get(name) for name in NEWER}
+    for name, value in wanted.items():
+        if value is None and name in (*NULLABLE, *NEWER):
+            wanted[name] = np.nan
+        elif isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise _OtherVersion(f"its line {number} has no {name}")
+        elif abs(value) > LARGEST or (value < LEAST.get(name, 0) and name not in NULLABLE):
+            raise ValueError(f"line {number} has an impossible {name}")
+    if any(columns[n] and wanted[n] < columns[n][-1] for n in ("update", "wall_s")):
+        raise ValueError(f"line {number} goes back in time")
+    for store in (columns, phases):
+        for name, values in store.items():
+            values.append(wanted[name])
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,123 @@
+"""Settings and provenance as tables, a column for each run; what differs between runs is marked."""
+
+import dataclasses
+import json
+import shlex
+
+from pg_mpi.config import PRESETS, TrainConfig
+from pg_mpi.report.beside import as_dict, as_list
+from pg_mpi.report.markup import cell, element, join, table
+
+LONGEST = 400  # characters of one value
+UNSET = "\N{EN DASH}"
+_FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
+_TOLD = ("preset", "run_dir")  # the heading says the one, the provenance the other
+_OWN = ("folder", "command", "starts")  # of the provenance: every run has its own
+
+
+def settings(runs):
+    """(table of the settings that differ from the preset or between runs, table of all)."""
+    names = list(_FIELDS) + sorted({name for run in runs for name in run.beside.settings} - _FIELDS.keys())
+    usual = [_usual(run) for run in runs]
+    rows, special = [], []
+    for name in names:
+        values = [run.beside.settings.get(name) for run in runs]
+        row = _row(name, [_value(value) for value in values])
+        rows.append(row)
+        changed = [name not in its or its[name] != value for its, value in zip(usual, values)]
+        if name not in _TOLD and any(changed):
+            help_text = _FIELDS[name].metadata["help"] if name in _FIELDS else ""
+            preset = join(dict.fromkeys(_value(its.get(name)) for its in usual), ", ")
+            special.append([*row, cell(preset, class_="quiet"), cell(help_text, class_="quiet text")])
+    columns = ["setting", *_columns(runs)]
+    few = table([*columns, "preset", "what it is"], special) if special else None
+    return few, table(columns, rows)
+
+
+def provenance(runs):
+    """What each run ran on, at its last start."""
+    rows = [_row(name, [fact(run) for run in runs], "text", name not in _OWN) for name, fact in _FACTS.items()]
+    return table(["", *_columns(runs)], rows)
+
+
+def _columns(runs):
+    return [run.name for run in runs] if len(runs) > 1 else ["this run"]
+
+
+def _row(name, values, kind=None, compared=True):
+    """A row whose values are marked where the runs differ."""
+    if not compared or len(set(values)) == 1:
+        return [name, *(cell(value, class_=kind) for value in values)]
+    label = join([name, element("span", " \N{NOT EQUAL TO}", class_="sign", title="differs between the runs")])
+    return [label, *(cell(element("mark", value), class_=kind) for value in values)]
+
+
+def _usual(run):
+    """The settings of a run's preset; the defaults where its preset was a file."""
+    preset = run.beside.settings.get("preset")
+    return dataclasses.asdict(TrainConfig(**PRESETS.get(preset if isinstance(preset, str) else "", {})))
+
+
+def _value(value):
+    """A setting as it is shown."""
+    if value is None:
+        return UNSET
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return shorten(f"{value:,}" if isinstance(value, int) else f"{value:g}")
+    return shorten(value if isinstance(value, str) else json.dumps(value))
+
+
+def shorten(value):
+    """Any value as text of bounded length."""
+    text = UNSET if value in (None, "", [], {}) else str(value)
+    return text if len(text) <= LONGEST else text[:LONGEST] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _command(run):
+    return shorten(shlex.join(map(str, as_list(run.beside.start.get("command"))))) or UNSET
+
+
+def _times(run):
+    times = [shorten(start.get("time")) for start in run.beside.starts]
+    return f"{len(times)}: " + ", ".join([*times[:3], *(["\N{HORIZONTAL ELLIPSIS}"] if len(times) > 4 else []),
+                                          *times[3:][-1:]])  # fmt: skip
+
+
+def _hosts(run):
+    hosts = sorted({shorten(place.get("host")) for place in _places(run)})
+    more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
+    return f"{len(hosts)}: {', '.join(hosts[:8])}{more}" if hosts else UNSET
+
+
+def _threads(run):
+    return ", ".join(sorted({f"{place.get('threads')} ({place.get('blas')})" for place in _places(run)})[:8]) or UNSET
+
+
+def _places(run):
+    return [place for place in as_list(run.beside.start.get("places")) if isinstance(place, dict)]
+
+
+def _pairs(key):
+    """A fact that is a dict, as ``name value`` pairs."""
+    return lambda run: shorten(", ".join(f"{k} {v}" for k, v in as_dict(run.beside.start.get(key)).items()))
+
+
+def _plain(key):
+    return lambda run: shorten(run.beside.start.get(key))
+
+
+_FACTS = {
+    "folder": lambda run: run.path,
+    "command": _command,
+    "starts": _times,
+    "ended": lambda run: shorten(run.beside.ended or "not finished"),
+    "commit": _plain("commit"),
+    "versions": _pairs("versions"),
+    "ranks": _plain("ranks"),
+    "hosts": _hosts,
+    "BLAS threads of a rank": _threads,
+    "MPI": _plain("mpi"),
+    "job": _pairs("job"),
+}

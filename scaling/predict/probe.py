@@ -1,0 +1,72 @@
+"""What a run's metrics cannot tell: how exchanges grow with the samples, and what learning costs in small pieces.
+
+The run's last policy plays a few more rounds here, in one process and with nothing saved, and learns from one of them
+again and again with smaller and smaller minibatches.
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy.optimize import nnls
+
+from pg_mpi import build, snapshot
+from pg_mpi.batch import Batch
+from pg_mpi.cluster.comm import World
+from pg_mpi.learner import Learner
+from pg_mpi.record import checkpoint
+from pg_mpi.record.phases import Phases
+from pg_mpi.rollout import Env, Player
+from pg_mpi.schedule import stage
+from pg_mpi.tally import Tally
+
+ROUNDS = 8
+SHARES = (1, 4, 16, 64)  # minibatches are so many times smaller than a round
+
+
+def probe(run, config):
+    """(exponent, sample_s, byte_s, call_s) of the run in a folder.
+
+    An exchange grows with the samples of its update to the power of ``exponent``; learning from a sample once takes
+    ``sample_s``, a minibatch ``call_s`` more and each byte of its exchange ``byte_s``.
+    """
+    path, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
+    config = dataclasses.replace(snapshot.config_of(path, facts), envs_per_rank=config["envs_per_rank"])
+    knowledge = snapshot.knowledge_of(arrays, facts)
+    policy = build.make_policy(config, knowledge)
+    envs = [Env(index, config, knowledge) for index in range(config.envs_per_rank)]
+    learner = Learner(policy, build.make_optimizer(config, policy), config, World(), Phases())
+    tally = Tally()
+    snapshot.apply(arrays, facts, policy, learner, tally, envs)
+    now = stage(config, tally.env_steps)
+    player, network = Player(envs, knowledge.codes, config, Phases()), policy.expand()
+    rounds = [player.play(network, now.rollouts) for _ in range(ROUNDS)]
+    return growth(policy, rounds), *learning(policy, config, rounds[0], now)
+
+
+def growth(policy, rounds):
+    """The exponent with which the parameters that a batch touches grow with its rounds."""
+    used = np.array([policy.used_rows(Batch(played, policy).x) for played in rounds], dtype=bool)
+    counts = 2 ** np.arange(int(np.log2(len(rounds))) + 1)
+    unions = [np.mean([used[k : k + n].any(axis=0).sum() for k in range(0, len(used), n)]) for n in counts]
+    return float(np.polyfit(np.log(counts), np.log(unions), 1)[0])
+
+
+def learning(policy, config, played, now):
+    """(sample_s, byte_s, call_s) by learning from the same trajectories in minibatches of several sizes."""
+    samples = sum(trajectory.length for trajectory in played)
+    if config.method == "reinforce":
+        shares, epochs = (1,), 1
+    else:
+        shares, epochs = SHARES, config.update_epochs
+    rows, spent = [], []
+    for share in shares:
+        sized = dataclasses.replace(config, minibatch_size=max(1, samples // share))
+        phases = Phases()
+        learner = Learner(policy, build.make_optimizer(config, policy), sized, World(), phases)
+        learner.update(played, np.random.default_rng(0), now)
+        rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
+        spent.append(phases.seconds["gradient"] + phases.seconds["optimizer"])
+    columns, spent = np.array(rows, dtype=float), np.array(spent)
+    scale = columns.max(axis=0)
+    found, _ = nnls(columns / scale / spent[:, None], np.ones(len(spent)))
+    return tuple(map(float, found / scale))
