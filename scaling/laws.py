@@ -5,7 +5,8 @@
     usl       X(N) = speed N / (1 + serial (N - 1) + cross N (N - 1))       Gunther (2007)
 
 ``serial`` is the share of a rank's work that cannot be shared, ``cross`` what every pair of ranks costs. The last two
-are straight in their parameters once turned over: N / X(N) = (1 + serial (N - 1) + ...) / speed, with no term below 0.
+are straight in their parameters once turned over: N / X(N) = ((1 - serial) + serial N + cross N (N - 1)) / speed, with
+no term below 0.
 All three are fitted by least squares of *relative* errors, since a measurement's scatter grows with its speed.
 
 Intervals hold 95 % of the fits to ``DRAWS`` repetitions of the measurement, made from the law and the scatter about
@@ -39,7 +40,7 @@ class Law:
         n = np.asarray(ranks, dtype=float)
         if not self.turned:
             return np.stack([np.ones_like(n), n], axis=1)
-        return np.stack([np.ones_like(n), n - 1, n * (n - 1)][: len(self.parameters)], axis=1)
+        return np.stack([np.ones_like(n), n, n * (n - 1)][: len(self.parameters)], axis=1)
 
     def coefficients(self, ranks, sps):
         """The coefficients of the basis that fit best."""
@@ -62,8 +63,8 @@ class Law:
         """The parameters by their names."""
         values = coefficients
         if self.turned:
-            speed = 1 / coefficients[0] if coefficients[0] else math.inf
-            values = [speed, *(coefficients[1:] * speed if math.isfinite(speed) else coefficients[1:] * 0)]
+            one = coefficients[0] + coefficients[1]  # seconds of a step on one rank
+            values = [1 / one, *(coefficients[1:] / one)] if one else [math.inf, *(coefficients[1:] * 0)]
         return dict(zip(self.parameters, map(float, values)))
 
     def needed(self, coefficients, target):
@@ -81,9 +82,9 @@ class Law:
         if not self.turned:
             a, b = coefficients
             return (target - a) / b if b > 0 else math.inf
-        # target (c0 + c1 (N - 1) + c2 N (N - 1)) = N, a quadratic q N^2 + p N + r
+        # target (c0 + c1 N + c2 N (N - 1)) = N, a quadratic q N^2 + p N + r
         c0, c1, c2 = (*coefficients, 0.0)[:3]
-        q, p, r = c2 * target, (c1 - c2) * target - 1, (c0 - c1) * target
+        q, p, r = c2 * target, (c1 - c2) * target - 1, c0 * target
         under = p * p - 4 * q * r
         return 2 * r / (-p + math.sqrt(under)) if under >= 0 and p < 0 else math.inf
 

@@ -54,7 +54,7 @@ def _laws(axes, ranks, sps, targets):
             middle, low, high = laws.band(law, ranks, sps, wanted)
             axes.plot(wanted, middle, color=f"C{colour}", linewidth=1.3, label=law.name)
             axes.fill_between(wanted, low, high, color=f"C{colour}", alpha=0.12, linewidth=0)
-            shown.append(middle.max())
+            shown.append(middle[np.isfinite(middle)].max())
     axes.scatter(ranks, sps, color="black", s=18, zorder=3)
     for target in targets:
         if target <= 1.3 * max([*shown, *sps]):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from pg_mpi.record import checkpoint
 from scaling.points import read_metrics
 from scaling.predict.probe import probe
 
-LEAST = 8  # updates that costs are read from
+LEAST = 4  # updates that costs are read from
 PLAY = ("emulator", "reset", "features", "inference")
 
 
@@ -53,9 +54,14 @@ class Costs:
         return min(self.most_bytes, size * (samples / at) ** power)
 
 
-def read_costs(run, warmup=0.0):
-    """The ``Costs`` of the run in a folder, from the updates after ``warmup`` seconds. Raises ``UsageError``."""
+def read_costs(run, warmup=0.0, between=(0, math.inf)):
+    """The ``Costs`` of the run in a folder. Raises ``UsageError``.
+
+    From its updates after ``warmup`` seconds; ``between``: and with these numbers, for a policy that has learned more
+    plays other games and touches other parameters.
+    """
     lines = [line for line in read_metrics(run) if line["wall_s"] >= warmup]
+    lines = [line for line in lines if between[0] <= line["update"] <= between[1]]
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
     try:

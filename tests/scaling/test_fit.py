@@ -56,6 +56,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert 50 <= held <= 60, f"{held} of 60 intervals of 95 % hold the truth"
 
 
+def test_points_that_only_fall():
+    """Slower on four ranks than on two: a serial share of 1 at the most, and one rank is as fast as any."""
+    found = laws.fit(laws.AMDAHL, [2, 4], [1800, 1100], [5000])
+    assert found["parameters"]["serial"]["value"] == pytest.approx(1)
+    assert found["parameters"]["speed"]["value"] == pytest.approx((1800**2 + 1100**2) / 2900)
+    assert found["needed"][0]["ranks"] is None
+
+
 def test_too_few_points():
     one, two = laws.fit(laws.LINE, [2], [800], [1000]), laws.fit(laws.LINE, [1, 2], [400, 800], [4000])
     assert one["problem"] == "needs 2 different numbers of ranks"

@@ -1,0 +1,122 @@
+"""How well scaling.predict foretells several hosts over slow links: one JSON file.
+
+    python tests/batch/links.py OUT.json [--repeats 3] [--seconds 24]
+
+In turns: a run on two ranks of one host, from which the predictions are made; then 2 and 4 hosts with a rank each over
+links as fast as they go, of 1 Gbit/s and of 100 Mbit/s. The network is the doctor's, measured on as many hosts over the
+same link, and the updates those with the same numbers. The hosts are namespaces of this one machine (hosts.py): 4 ranks
+share its cores, and the prediction is told so.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+from hosts import Hosts  # noqa: E402
+
+from pg_mpi.cluster.mpirun import usable_threads  # noqa: E402
+from pg_mpi.record.run_folder import write_json  # noqa: E402
+from scaling import exchange  # noqa: E402
+from scaling.command import facts  # noqa: E402
+from scaling.predict.measured import read_costs  # noqa: E402
+from scaling.predict.model import predict  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+#: Mbit/s of each: its name, and how many times longer a run must be for enough updates.
+LINKS = {None: ("as fast as it goes", 1), 1000: ("1 Gbit/s", 1), 100: ("100 Mbit/s", 2)}
+COUNTS = (2, 4)
+WARMUP = 6.0
+
+
+class Bench:
+    """Commands on the first host that reach the others by ssh."""
+
+    def __init__(self, hosts, folder, seconds):
+        self._hosts, self._folder, self._seconds = hosts, Path(folder), seconds
+        self._told = {
+            "TMPDIR": str(hosts.local),
+            "PRTE_MCA_plm_ssh_args": f"-F {hosts.serve_ssh()}",
+            "PRTE_MCA_hwloc_default_binding_policy": "none",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def _say(self, *words, **more):
+        line = self._hosts.words("n1", sys.executable, "-m", *map(str, words))
+        place = {"cwd": self._folder, "env": {**os.environ, **self._told, **more}}
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **place)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr}")
+        return done.stdout
+
+    def nodes(self, count):
+        path = self._folder / f"nodes-{count}"
+        path.write_text("".join(f"{name}\n" for name in self._hosts.names[:count]), encoding="utf-8")
+        return path
+
+    def network(self, count):
+        """The ``Network`` that the doctor measures on so many hosts: those that share cores exchange slower too."""
+        words = ["pg_mpi.cluster.launch", "-n", count, "--", "pg_mpi.doctor", "--json", "--seconds", "2"]
+        report = json.loads(self._say(*words, PBS_NODEFILE=str(self.nodes(count))).splitlines()[-1])
+        return exchange.fitted(count, {int(size): spent for size, spent in report["allreduce_s"].items()})
+
+    def sweep(self, name, ranks, longer, *words):
+        """A sweep into a new folder; its rows."""
+        time = ["--seconds", longer * self._seconds, "--warmup", WARMUP]
+        out = ["--out", self._folder / name, "--keep", "--json"]
+        told = self._say("scaling.sweep", "--ranks", ranks, *time, *out, *words)
+        return json.loads(told.splitlines()[-1])["rows"]
+
+
+def measure(bench, hosts, folder, repeat):
+    """One turn: a row for each link and number of hosts."""
+    hosts.shape(None)
+    bench.sweep(f"base-{repeat}", 2, 1)
+    base, rows = Path(folder, f"base-{repeat}", "run-000002-0"), []
+    for megabits, (link, longer) in LINKS.items():
+        hosts.shape(megabits)
+        nodes = ["--hosts", bench.nodes(max(COUNTS))]
+        for row in bench.sweep(f"link-{megabits}-{repeat}", ",".join(map(str, COUNTS)), longer, *nodes):
+            out = Path(folder, f"link-{megabits}-{repeat}", f"ranks-{row['ranks']:06d}-0.json")
+            costs = read_costs(base, between=json.loads(out.read_text())["between_updates"])
+            foretold = predict(costs, row["ranks"], bench.network(row["ranks"]), node=1, cores=usable_threads())
+            shares = {
+                "allreduce": row["phase_share"]["allreduce"],
+                "foretold_allreduce": foretold["allreduce_fraction"],
+            }
+            told = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "foretold": float(foretold["sps"])}
+            rows.append({**told, **{name: round(float(share), 4) for name, share in shares.items()}})
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", help="the JSON file to write")
+    parser.add_argument("--repeats", type=int, default=3, help="turns (default: 3)")
+    parser.add_argument("--seconds", type=float, default=24, help="length of each run after its start (default: 24)")
+    args = parser.parse_args()
+    turns = []
+    with tempfile.TemporaryDirectory() as folder, Hosts(max(COUNTS), folder) as hosts:
+        bench = Bench(hosts, folder, args.seconds)
+        for repeat in range(args.repeats):
+            turns.append(measure(bench, hosts, folder, repeat))
+    rows = []
+    for group in zip(*turns):
+        middle = {
+            name: statistics.median(row[name] for row in group) for name in group[0] if name not in ("link", "hosts")
+        }
+        error = statistics.median(row["foretold"] / row["sps"] - 1 for row in group)
+        rows.append({"link": group[0]["link"], "hosts": group[0]["hosts"], **middle, "error": error})
+        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {middle['sps']:,.0f} steps/s, foretold {error:+.1%}")
+    write_json(args.out, {"rows": rows, "turns": turns, **facts("tests/batch/links.py", sys.argv[1:])})
+
+
+if __name__ == "__main__":
+    main()
