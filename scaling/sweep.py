@@ -105,8 +105,10 @@ def main(argv):
     command.refuse_mpirun()
     args, plan = prepare(argv)
     command.make_folder(args.out)
-    failed = measure(plan, Path(args.out), {"mode": args.mode} | command.facts("scaling.sweep", argv))
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(args.out).glob("ranks-*.json"))]
+    same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes}
+    read_points(args.out, same)
+    failed = measure(plan, Path(args.out), same | command.facts("scaling.sweep", argv))
+    results = read_points(args.out, same)
     if not results:
         return 1
     rows = efficiency.summary(results)
@@ -120,6 +122,15 @@ def main(argv):
     if args.json:
         print(json.dumps({"rows": rows, "failed": failed, "fit": fits, "figure": figure}), flush=True)
     return int(bool(failed))
+
+
+def read_points(folder, same):
+    """The points in a folder. Raises ``UsageError`` for those of a sweep that measured something else."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("ranks-*.json"))]
+    for point in found:
+        if {name: point.get(name) for name in same} != same:
+            raise UsageError(f"{folder} holds points of another sweep ({point.get('command')}): give another --out")
+    return found
 
 
 def measure(plan, folder, facts):

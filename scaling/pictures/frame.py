@@ -4,19 +4,10 @@ import contextlib
 
 import numpy as np
 
-#: A colour for each phase: play in greens, learning in blues, other ranks in reds, the rest grey.
-COLOURS = {
-    "emulator": "#2d6a4f",
-    "reset": "#74a892",
-    "features": "#52b788",
-    "inference": "#95d5b2",
-    "gradient": "#1d4e89",
-    "optimizer": "#6ea8dc",
-    "allreduce": "#f4a261",
-    "wait": "#d1495b",
-    "record": "#b8a1d9",
-    "other": "#c8c8c8",
-}
+from pg_mpi.report.theme import PHASES
+
+#: A colour for each phase, as on a run's page.
+COLOURS = PHASES | {"play": "#d8e8df"}
 
 
 @contextlib.contextmanager

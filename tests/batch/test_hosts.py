@@ -87,3 +87,29 @@ def test_the_hosts_are_what_they_are_said_to_be(hosts):
     for name in hosts.names:
         done = subprocess.run(hosts.words(name, "hostname"), capture_output=True, text=True)
         assert done.stdout.strip() == name
+
+
+def test_a_sweep_over_hosts(hosts, tmp_path):
+    """``--hosts FILE``: a rank on each of two hosts, measured, and its run kept."""
+    hosts.shape()
+    (tmp_path / "nodes").write_text("n1 slots=1\nn2 slots=1\n", encoding="utf-8")
+    line = [
+        sys.executable,
+        "-m",
+        "scaling.sweep",
+        "--hosts",
+        "nodes",
+        "--ranks",
+        "2",
+        "--keep",
+        "--out",
+        "out",
+        "--json",
+    ]
+    time = ["--seconds", "5", "--warmup", "2", "--max-frames", "400"]
+    done = jobs.run(hosts.words("n1", *line, *time, *SMALL), tmp_path, **hosts.told)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
+    assert row["ranks"] == 2 and row["wait_fraction"] > 0
+    start = json.loads((tmp_path / "out/run-000002-0/config.json").read_text(encoding="utf-8"))["starts"][0]
+    assert [place["host"] for place in start["places"]] == ["n1", "n2"]

@@ -41,6 +41,8 @@ def test_a_sweep_measures_goes_on_and_tells(tmp_path):
     assert [row["sps"] for row in rows] == [123, pytest.approx(two["sps"], rel=1e-4)]
     assert facts["command"].startswith("python -m scaling.sweep") and {"commit", "cpu", "versions"} <= facts.keys()
     assert not list(tmp_path.glob(".measured-*")), "the run of a point was left behind"
+    other = sweep(tmp_path, "--ranks", "1,2", "--out", "out", *SHORT, "--hidden", "32")
+    assert other.returncode == 2 and "out holds points of another sweep (python -m scaling.sweep" in one_line(other)
 
 
 def test_strong_scaling_shares_the_same_envs(tmp_path):
