@@ -22,7 +22,7 @@ def draw_parts(path, result):
 def draw_sweep(path, rows, ranks, sps, targets):
     """Left: steps/s against ranks, perfect scaling and the laws; right: where the time went."""
     with axes_of(path, columns=2, size=(11, 4.4)) as (speed, share):
-        _laws(speed, ranks, sps, targets)
+        _laws(speed, ranks, sps, targets, reach=2)
         first = rows[0]
         reach = [first["ranks"], speed.get_xlim()[1]]
         perfect = [first["sps"] / first["ranks"] * n for n in reach]
@@ -38,15 +38,15 @@ def draw_sweep(path, rows, ranks, sps, targets):
 def draw_fit(path, ranks, sps, targets):
     """The points, the laws through them with their 95 % bands, and the speeds asked for."""
     with axes_of(path) as axes:
-        _laws(axes, ranks, sps, targets)
+        _laws(axes, ranks, sps, targets, reach=20)
         axes.legend(loc="upper left", frameon=False)
         axes.set_title("Steps/s against ranks: what the laws make of the points, with 95 % bands")
 
 
-def _laws(axes, ranks, sps, targets):
-    """Points, laws and bands, as far as the nearest target that a law reaches within 20 times the most ranks."""
+def _laws(axes, ranks, sps, targets, reach):
+    """Points, laws and bands, as far as the targets that a law gets to within ``reach`` times the most ranks."""
     most, fits = max(ranks), [laws.fit(law, ranks, sps, targets) for law in laws.LAWS]
-    needed = [n["ranks"] for fit in fits for n in fit.get("needed", []) if n["ranks"] and n["ranks"] <= 20 * most]
+    needed = [n["ranks"] for fit in fits for n in fit.get("needed", []) if n["ranks"] and n["ranks"] <= reach * most]
     wanted = np.linspace(1, max([1.25 * most, *(1.1 * n for n in needed)]), 200)
     shown = []
     for colour, (law, fit) in enumerate(zip(laws.LAWS, fits)):
