@@ -1,7 +1,5 @@
 """Playing: envs and a network → trajectories. The hot loop."""
 
-from time import perf_counter
-
 import numpy as np
 
 from pg_mpi.agent.policy import sample
@@ -99,25 +97,26 @@ class Player:
         So what thinking and looking need stays in the caches from env to env, which an emulator step in between would
         clear. Returns True when a game ended.
         """
-        codes, point_ends, seconds = self._codes, self._point_ends, self._phases.seconds
-        begun = perf_counter()
+        codes, point_ends = self._codes, self._point_ends
+        seconds, clock = self._phases.seconds, self._phases.clock
+        begun = clock()
         outputs = network.forward([env.observation for env in envs])
-        seconds["inference"] += perf_counter() - begun
+        seconds["inference"] += clock() - begun
         choices = [(output.pop(), *sample(output, env.uniform())) for env, output in zip(envs, outputs)]
         overs = []
         for env, (value, action, log_prob) in zip(envs, choices):
-            begun = perf_counter()
+            begun = clock()
             reward, over = env.game.act(codes[action]), env.game.over()
-            seconds["emulator"] += perf_counter() - begun
+            seconds["emulator"] += clock() - begun
             env.score += reward
             env.steps += 1
             end = over or (point_ends and reward != 0)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             overs.append(over)
-        begun = perf_counter()
+        begun = clock()
         for env in envs:
             env.observation = env.encoder.step(env.game.screen)
-        seconds["features"] += perf_counter() - begun
+        seconds["features"] += clock() - begun
         for env, over in zip(envs, overs):
             if over:
                 self._end(env, network)
@@ -127,8 +126,8 @@ class Player:
         """Close an env's game and start its next one."""
         if env.game.truncated():  # the frame cap cut it: what would have come counts
             env.trajectory.add_reward(self._gamma * self._value(env, network))
-        begun = perf_counter()
+        begun = self._phases.clock()
         env.trajectory.games.append((env.score, env.steps))
         env.game.reset()
         env.begin()
-        self._phases.seconds["reset"] += perf_counter() - begun
+        self._phases.seconds["reset"] += self._phases.clock() - begun

@@ -75,6 +75,7 @@ class Trainer:
         if stopped:
             for env, state in zip(self._player.envs, before):
                 env.restore(*state)
+            self._phases.clear()
             return False
         steps = sum(t.length for t in self._trajectories)
         self._learner.flops += self._network.flops(steps, sum(int(t.counts.sum()) for t in self._trajectories))

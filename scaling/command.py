@@ -13,12 +13,14 @@ from pg_mpi.parse import nearest
 from pg_mpi.record.run_folder import provenance
 from scaling.machine import cpu_model
 
+AGAIN = 75  # ended by a signal: the same command goes on
+
 
 def facts(module, argv):
     """Where a result comes from: command, commit, time, versions, processor, usable hardware threads."""
     start = provenance(argv, None, None, None)
     return {
-        "command": shlex.join(["python", "-m", module, *argv]),
+        "command": shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv]),
         **{name: start[name] for name in ("commit", "time", "versions")},
         "cpu": cpu_model(),
         "cores": mpirun.usable_threads(),
@@ -63,13 +65,25 @@ def picture(draw, path, *content):
     return None
 
 
+def _stop(number, frame):
+    raise SystemExit(AGAIN)
+
+
 def run(main):
-    """Run a command's ``main(argv)`` and end the process; a ``UsageError`` is one line and exit code 2."""
+    """Run a command's ``main(argv)`` and end the process; a ``UsageError`` is one line and exit code 2.
+
+    A signal ends it in order, with its job: what was measured is kept, and the same command goes on.
+    """
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, _stop)
     try:
         code = main(sys.argv[1:])
     except UsageError as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         code = 2
+    except RuntimeError as error:
+        print(f"pg_mpi: error: {error}", file=sys.stderr)
+        code = 1
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     sys.exit(code)

@@ -7,7 +7,10 @@ NUMBERS = ("sps", "updates_per_s", "cpu_util", "gflops", "rss_mb", "stolen")
 
 def flat(result):
     """A point as a row of ``sweep.csv``."""
-    row = {name: result[name] for name in ("ranks", "repeat", *NUMBERS, "exchanges_per_update", "bytes_per_update")}
+    row = {
+        name: result[name]
+        for name in ("ranks", "repeat", *NUMBERS, "exchanges_per_update", "bytes_per_update", "commit", "time")
+    }
     row |= {f"mean_{name}": share for name, share in result["phase_share"].items()}
     row |= {f"slowest_{name}": share for name, share in result["phase_max_share"].items()}
     return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}

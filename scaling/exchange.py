@@ -1,12 +1,13 @@
 """What an Allreduce costs: alpha-beta-gamma models, of a measured or a named network.
 
-A message of b bytes takes alpha + beta b seconds, and adding two such arrays gamma b. For N ranks, q = ceil(log2 N):
+A message of b bytes takes alpha + beta b seconds, and adding two such arrays gamma b. For N ranks, q = floor(log2 N):
 
     recursive doubling    q (alpha + beta b + gamma b)                            short messages
     ring                  2 (N - 1) alpha + (N - 1) / N (2 beta + gamma) b        long ones, few ranks
-    Rabenseifner          2 q alpha + (N - 1) / N (2 beta + gamma) b              long ones
+    Rabenseifner          2 q alpha + (2^q - 1) / 2^q (2 beta + gamma) b          long ones
 
-Where N is no power of two, the ranks beyond one hand their array over first and get the sum last: two messages more.
+Where N is no power of two, the last two do with 2^q ranks, to which the others hand their arrays first, and which send
+them the sum in the end: two messages and a sum more.
 An MPI chooses by size and number; here the cheapest counts. Source: Thakur, Rabenseifner, Gropp, "Optimization of
 Collective Communication Operations in MPICH" (2005).
 """
@@ -65,18 +66,19 @@ def allreduce(ranks, size, network):
     if ranks == 1:
         return 0.0
     alpha, beta, gamma = dataclasses.astuple(network)
-    steps = math.ceil(math.log2(ranks))
-    odd = (
-        0.0 if ranks & (ranks - 1) == 0 else 2 * (alpha + beta * size) + gamma * size - (alpha + (beta + gamma) * size)
-    )
-    share = (ranks - 1) / ranks * (2 * beta + gamma) * size
+    steps = ranks.bit_length() - 1
+    even = 2**steps
+    odd = 2 * (alpha + beta * size) + gamma * size if ranks > even else 0.0
+    ring = 2 * (ranks - 1) * alpha + (ranks - 1) / ranks * (2 * beta + gamma) * size
     doubling = steps * (alpha + (beta + gamma) * size) + odd
-    return min(doubling, 2 * (ranks - 1) * alpha + share, 2 * steps * alpha + share + max(odd, 0.0))
+    halving = 2 * steps * alpha + (even - 1) / even * (2 * beta + gamma) * size + odd
+    return min(ring, doubling, halving)
 
 
-def two_levels(ranks, size, network, node, memory=NAMED["memory"]):
+def two_levels(ranks, size, node, memory, network):
     """The same where ``node`` ranks share a node and its link: summed in the node, then over nodes, then handed out."""
-    return allreduce(min(ranks, node), size, memory) + allreduce(-(-ranks // node), size, network)
+    inside = allreduce(min(ranks, node), size, memory) if node > 1 else 0.0
+    return inside + allreduce(-(-ranks // node), size, network)
 
 
 def fitted(ranks, seconds):

@@ -1,12 +1,14 @@
 """Steps/s against ranks as laws with few parameters, how sure they are, and what they say of more ranks.
 
-    line      X(N) = a + b N                                        the story this project began with
-    amdahl    X(N) = speed N / (1 + serial (N - 1))                 Amdahl (1967)
-    usl       X(N) = speed N / (1 + serial (N - 1) + cross N (N - 1))       Gunther (2007)
+    line      X(N) = a + b N                                                      the story this project began with
+    amdahl    X(N) = speed N / (1 + contention (N - 1))                           Amdahl (1967)
+    usl       X(N) = speed N / (1 + contention (N - 1) + coherency N (N - 1))     Gunther (2007)
 
-``serial`` is the share of a rank's work that cannot be shared, ``cross`` what every pair of ranks costs. The last two
-are straight in their parameters once turned over: N / X(N) = ((1 - serial) + serial N + cross N (N - 1)) / speed, with
-no term below 0.
+``contention`` is the share of a rank's work that cannot be shared, ``coherency`` what every pair of ranks costs. The
+last two are straight in their parameters once turned over, with no term below 0:
+
+    N / X(N) = ((1 - contention) + contention N + coherency N (N - 1)) / speed
+
 All three are fitted by least squares of *relative* errors, since a measurement's scatter grows with its speed.
 
 Intervals hold 95 % of the fits to ``DRAWS`` repetitions of the measurement, made from the law and the scatter about
@@ -90,8 +92,10 @@ class Law:
 
 
 LINE = Law("line", "X(N) = a + b N", ("a", "b"), False)
-AMDAHL = Law("amdahl", "X(N) = speed N / (1 + serial (N - 1))", ("speed", "serial"), True)
-USL = Law("usl", "X(N) = speed N / (1 + serial (N - 1) + cross N (N - 1))", ("speed", "serial", "cross"), True)
+AMDAHL = Law("amdahl", "X(N) = speed N / (1 + contention (N - 1))", ("speed", "contention"), True)
+USL = Law(
+    "usl", "X(N) = speed N / (1 + contention (N - 1) + coherency N (N - 1))", ("speed", "contention", "coherency"), True
+)
 LAWS = (LINE, AMDAHL, USL)
 
 
@@ -197,7 +201,7 @@ def table(fits):
             lines += [f"  {fit['problem']}", ""]
             continue
         for name, found in fit["parameters"].items():
-            lines.append(f"  {name:<7}{_number(found['value']):>11}   {_between(found['low'], found['high'])}")
+            lines.append(f"  {name:<11}{_number(found['value']):>11}   {_between(found['low'], found['high'])}")
         left = fit["left_out"]
         check = f"{left['ranks']} ranks foretold from the others: {left['error']:+.1%}" if left else "no point to spare"
         lines.append(f"  fits its {fit['points']} points to {fit['error']:.1%}; {check}")

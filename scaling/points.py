@@ -17,6 +17,7 @@ from pg_mpi.errors import UsageError
 
 STOPPED = 75
 USAGE = 2
+PATIENCE = 180.0  # seconds beyond its budget after which a job counts as hung
 #: What a point tells of the machine, as a mean over its updates by their length.
 MEANS = ("cpu_util", "gflops")
 
@@ -37,7 +38,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
         folder = Path(base, "run")
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
         line = [*start_command(launcher, ranks, nodes), sys.executable, "-m", "pg_mpi.train", *flags, *budget]
-        code, output, errors = run(line, environment)
+        code, output, errors = run(line, environment, seconds + PATIENCE)
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
             raise UsageError(said[0])
@@ -59,17 +60,34 @@ def stolen():
     return 0, 0
 
 
-def run(line, environment=None):
-    """Exit code, output and errors of a job, which ends with its ranks when this process is stopped."""
+def run(line, environment=None, limit=None):
+    """Exit code, output and errors of a job, which ends with its ranks when this process is stopped.
+
+    Raises ``RuntimeError`` if it cannot be started, or does not end within ``limit`` seconds.
+    """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(line, start_new_session=True, env=environment, **pipes) as job:
+    try:
+        job = subprocess.Popen(line, start_new_session=True, env=environment, **pipes)
+    except OSError as error:
+        raise RuntimeError(f"{line[0]} cannot be started ({error.strerror})") from None
+    with job:
         try:
-            output, errors = job.communicate()
-        except BaseException:
-            job.kill()
-            kill_session(job.pid)
+            output, errors = job.communicate(timeout=limit)
+        except BaseException as error:
+            _end(job)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RuntimeError(f"hung for {limit:g} s, and was ended") from None
             raise
     return job.returncode, output, errors
+
+
+def _end(job):
+    """End a job and its ranks: asked first, for a launcher tells other hosts, then by force."""
+    job.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        job.wait(5)
+    job.kill()
+    kill_session(job.pid)
 
 
 def read_metrics(folder):
@@ -83,7 +101,8 @@ def read_metrics(folder):
         raise UsageError(f"{path} is damaged: a line of it is not JSON") from None
     if not lines:
         raise UsageError(f"{path} holds no update yet: train longer")
-    wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps"}
+    wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps", "exchanges", "games"}
+    wanted |= {"bytes_exchanged", "rss_mb", "updates_per_s", *MEANS}
     if not all(isinstance(line, dict) and wanted <= line.keys() for line in lines):
         raise UsageError(f"{path} is not of this version of pg_mpi: its lines lack keys such as phase_s")
     return lines

@@ -29,10 +29,11 @@ def write_csv(path, kind, version, rows, facts):
     os.replace(temporary, path)
 
 
-def read_csv(path, kind, version):
+def read_csv(path, kind, version, numbers=()):
     """The rows of a file of ``write_csv``, dicts with numbers where they are some, and its facts, a dict of texts.
 
-    Raises ``UsageError`` for a file that is not there, is something else, or is of another version.
+    ``numbers``: columns that must be there, and hold numbers. Raises ``UsageError`` for a file that is not there, is
+    something else, or is of another version.
     """
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -52,6 +53,8 @@ def read_csv(path, kind, version):
     rows = [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(body)]
     if any(None in row or None in row.values() for row in rows):
         raise UsageError(f"{path} is damaged: a row has more or fewer columns than its head")
+    if not all(isinstance(row.get(name), (int, float)) for row in rows for name in numbers):
+        raise UsageError(f"{path} is damaged: it needs numbers in the columns {', '.join(numbers)}")
     return rows, facts
 
 

@@ -8,7 +8,6 @@ are not measured again, so an interrupted sweep goes on with the same command. A
 import dataclasses
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -86,6 +85,8 @@ def prepare(argv):
     args.target = checked(laws.targets_of, args.target, "--target") if args.target else []
     start_command(args.launcher, counts[0])  # refuses where there is no mpirun
     nodes = host_file(args.hosts) if args.hosts else None
+    if nodes and args.launcher.split()[0] != "mpirun":
+        raise UsageError(f"--hosts is for mpirun: {args.launcher} knows its own hosts")
     if nodes and counts[-1] > sum(nodes.values()):
         raise UsageError(f"{args.hosts} has room for {sum(nodes.values())} ranks, not {counts[-1]}: give fewer --ranks")
     words = ["--preset", args.preset, *rest]
@@ -105,7 +106,9 @@ def main(argv):
     command.refuse_mpirun()
     args, plan = prepare(argv)
     command.make_folder(args.out)
-    same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes}
+    lengths = {"seconds": plan.seconds, "warmup": plan.warmup}
+    same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes, "envs": plan.envs, **lengths}
+    same |= {"launcher": plan.launcher, "cores": usable_threads()}
     read_points(args.out, same)
     failed = measure(plan, Path(args.out), same | command.facts("scaling.sweep", argv))
     results = read_points(args.out, same)
@@ -116,7 +119,7 @@ def main(argv):
     targets = args.target or [2 * max(points[1])]
     fits = laws.fit_all(*points, targets)
     print(f"{efficiency.table(rows)}\n\n{laws.table(fits)}", flush=True)
-    facts = {name: results[0][name] for name in ("command", "commit", "time", "versions", "cpu", "cores")}
+    facts = {name: results[-1][name] for name in ("command", "versions", "cpu", "cores")}
     write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [efficiency.flat(result) for result in results], facts)
     figure = command.picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
     if args.json:
@@ -174,11 +177,5 @@ def doubling(most):
     return sorted({2**k for k in range(most.bit_length())} | {most})
 
 
-def _stop(number, frame):
-    raise SystemExit(75)  # what was measured is kept; the same command goes on
-
-
 if __name__ == "__main__":
-    for number in (signal.SIGUSR1, signal.SIGTERM):
-        signal.signal(number, _stop)
     command.run(main)

@@ -41,8 +41,8 @@ def main(argv):
     first, updates = checked(integer(), args.first, "--from"), checked(integer(), args.updates, "--updates")
     events = merge(args.run, start)
     place = os.path.join(args.run, "trace", "merged.json")
-    write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
     result = {"merged": place, **summary(events)}
+    write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
     print(f"{result['ranks']} ranks, {result['updates']} updates, {len(events):,} events: {place}")
     for rank, share in enumerate(result["wait_share"]):
         longest = result["longest"][rank]
@@ -87,6 +87,8 @@ def read(path):
 def summary(events):
     """Who waited, and who was waited for: lists over ranks."""
     blocks = [event for event in events if event["ph"] == "X" and event["tid"] == 0]
+    if not blocks:
+        raise UsageError("the traces hold no update: train longer with --trace")
     ranks = 1 + max(event["pid"] for event in events)
     begun = min(event["ts"] for event in blocks)
     span = max(event["ts"] + event["dur"] for event in blocks) - begun

@@ -16,7 +16,7 @@ from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.run_folder import write_json
-from scaling import command, exchange, points
+from scaling import command, exchange, points, sweep
 from scaling.pictures import timeline
 from scaling.predict.measured import read_costs
 from scaling.predict.model import predict
@@ -51,7 +51,7 @@ def parser():
 def prepare(argv):
     """The checked words of the command line: (args, words for every run). Raises ``UsageError``."""
     args, rest = parser().parse_known_args(argv)
-    args.ranks = [checked(integer(), word, "--ranks") for word in args.ranks.split(",")]
+    args.ranks = checked(sweep.counts_of, args.ranks, "--ranks")
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     args.envs = checked(integer(), args.envs, "--envs")
     words = ["--preset", args.preset, *rest]
@@ -89,10 +89,10 @@ def main(argv):
         "envs": args.envs,
         **command.facts("scaling.waiting", argv),
     }
-    print(table(result), flush=True)
     if args.out:
         write_json(os.path.join(args.out, "waiting.json"), result)
         command.picture(timeline.draw_waiting, os.path.join(args.out, "waiting.png"), result)
+    print(table(result), flush=True)
     if args.json:
         print(json.dumps(result), flush=True)
     return 0
@@ -111,7 +111,7 @@ def model(run):
         costs = read_costs(run)
     except UsageError:
         return {}
-    return {ranks: predict(costs, ranks, exchange.NAMED["memory"])["wait_fraction"] for ranks in MODELLED}
+    return {ranks: predict(costs, ranks, (exchange.NAMED["memory"],) * 2)["wait_fraction"] for ranks in MODELLED}
 
 
 def measure(run, ranks):
@@ -176,7 +176,7 @@ def table(result):
         f"and saves {100 * pair['wait_saved']:.1f} points of waiting"
         for pair in result["hybrid"]
     ]
-    for mode, waits in result["modelled"].items():
+    for mode, waits in ((mode, waits) for mode, waits in result["modelled"].items() if waits):
         shown = ", ".join(f"{waits[ranks]:.1%} on {ranks:,}" for ranks in (2, 8, 64, 1024, 65536))
         lines.append(f"{mode}, modelled with a core for each rank: waiting {shown}")
     return "\n".join(lines)

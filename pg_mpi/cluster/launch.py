@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = run([*start_command(options.launcher, ranks), sys.executable, "-m", *job])
     except UsageError as error:
-        print(error, file=sys.stderr)
+        print(f"pg_mpi: error: {error}", file=sys.stderr)
         return 2
     if code == RUN_AGAIN and options.again:
         print(f"stopped with a checkpoint; to go on: {options.again}")

@@ -5,6 +5,7 @@ import functools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,7 +106,7 @@ def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]
     """What Open MPI must be told before it starts this many ranks, here or on these nodes, as this user."""
     options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     slots = sum(nodes.values()) or scheduled_slots()
-    if "SLURM_JOB_ID" not in os.environ and (nodes := nodes or pbs_nodes()):
+    if nodes := nodes or ({} if "SLURM_JOB_ID" in os.environ else pbs_nodes()):
         # Few Open MPIs are built with PBS's own library, and a node named once in a host file counts for all its
         # cores. What ssh starts on other nodes has none of this environment.
         options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
@@ -142,7 +143,12 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
 
 def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None) -> list[str]:
     """``mpirun_command`` for any launcher: ``mpirun``, or another, each with options, as ``srun --mpi=pmix``."""
-    first, *options = shlex.split(launcher)
+    try:
+        first, *options = shlex.split(launcher)
+    except ValueError:
+        raise UsageError(f"the launcher {launcher!r} is no command: give mpirun, or another with its options") from None
+    if first != "mpirun" and not shutil.which(first):
+        raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
     if first == "mpirun":
         start, *rest = mpirun_command(ranks, nodes=nodes)
         return [start, *options, *rest]

@@ -11,7 +11,7 @@ import os
 PLAY = "play"
 #: Phases that take turns within ``play``.
 PARTS = ("emulator", "reset", "features", "inference")
-FLUSH = 2_000  # events: a second or two of learning
+FLUSH = 200  # events: a few updates
 LINES = {0: "phases", 1: "play taken apart (sums)"}
 
 

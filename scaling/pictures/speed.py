@@ -68,7 +68,7 @@ def draw_threads(path, rows, usable):
     with axes_of(path) as axes:
         for threads in sorted({row["threads"] for row in rows}):
             curve = [row for row in rows if row["threads"] == threads]
-            label = f"{threads} thread{'s' if threads > 1 else ' (pinned)'} a rank"
+            label = f"{threads} BLAS thread{'s' if threads > 1 else ''} a rank"
             axes.plot([row["ranks"] for row in curve], [row["sps"] for row in curve], marker="o", label=label)
         axes.axvline(usable, color="0.7", linewidth=0.8, linestyle="--", zorder=0)
         axes.annotate(f"{usable} hardware threads", (usable, 0), (4, 6), textcoords="offset points", color="0.4")

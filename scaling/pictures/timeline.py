@@ -1,7 +1,5 @@
 """Who did what when."""
 
-import numpy as np
-
 from scaling.pictures.frame import COLOURS, axes_of
 
 
@@ -29,12 +27,10 @@ def draw_lockstep(path, rows, spans):
     """A timeline for each way: a line an environment, its steps dark, slow ones red, its waiting pale."""
     with axes_of(path, rows=len(rows), size=(11, 1.9 * len(rows))) as all_axes:
         width = min(max(end for _, _, end in rank[-1:]) for way in spans for rank in spans[way])
-        usual = np.median([end - start for rank in spans["independent"] for name, start, end in rank])
         for axes, row in zip(all_axes, rows):
             for rank, blocks in enumerate(spans[row["way"]]):
                 for name, start, end in blocks:
-                    slow = end - start > 2 * usual
-                    colour = "#f0e3d0" if name == "wait" else COLOURS["wait"] if slow else COLOURS["emulator"]
+                    colour = {"wait": "#f0e3d0", "slow": COLOURS["wait"]}.get(name, COLOURS["emulator"])
                     axes.barh(rank, end - start, 0.8, start, color=colour, edgecolor="white", linewidth=0.3)
             axes.set(xlim=(0, width), yticks=[], ylabel="environments")
             axes.set_title(f"{row['way']}: {row['ms_per_step']:.1f} ms a step, idle {row['idle']:.0%}", loc="left")

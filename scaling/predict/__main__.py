@@ -53,14 +53,14 @@ def main(argv):
     counts = checked(sweep.counts_of, args.ranks, "--ranks")
     node = checked(integer(), args.node, "--node")
     cores = checked(integer(), args.cores, "--cores") if args.cores else None
-    network = network_of(args.network)
+    networks = networks_of(args.network)
     batch = checked(_minibatch, args.minibatch_size, "--minibatch-size") if args.minibatch_size else lambda ranks: None
     warmup = checked(real(0), args.warmup, "--warmup")
     measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
     costs = [read_costs(run, warmup) for run in runs]
     if args.out:
         command.make_folder(args.out)
-    rows = [median([predict(each, ranks, network, node, cores, batch(ranks)) for each in costs]) for ranks in counts]
+    rows = [median([predict(each, ranks, networks, node, cores, batch(ranks)) for each in costs]) for ranks in counts]
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
         if row["ranks"] in measured:
@@ -99,16 +99,20 @@ def median(rows):
     return sorted(rows, key=lambda row: row["sps"])[len(rows) // 2]
 
 
-def network_of(words):
-    """A ``Network`` by its name, by its figures, or from a doctor's report. Raises ``UsageError``."""
+def networks_of(words):
+    """The ``Network`` in a node and the one between nodes: by name, by figures, or from a doctor's report.
+
+    A report of ranks on one host tells of its memory, and that is then all there is. Raises ``UsageError``.
+    """
     if not words.startswith("doctor="):
-        return exchange.named(words)
+        return exchange.NAMED["memory"], exchange.named(words)
     path = words.partition("=")[2]
     try:
         with open(path, encoding="utf-8") as file:
             report = json.loads(file.read().strip().splitlines()[-1])
         seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
-        return exchange.fitted(len(report["ranks"]), seconds)
+        found = exchange.fitted(len(report["ranks"]), seconds)
+        return found if len({rank["host"] for rank in report["ranks"]}) == 1 else exchange.NAMED["memory"], found
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(
             f"{path} is no report of the doctor on several ranks: mpirun -n 2 python -m pg_mpi.doctor --json > {path}"
@@ -124,7 +128,7 @@ def _minibatch(text):
 
 def _measured(path):
     """{ranks: median steps/s} of a sweep."""
-    rows, _ = read_csv(path, *sweep.KIND)
+    rows, _ = read_csv(path, *sweep.KIND, numbers=("ranks", "sps"))
     return {ranks: efficiency.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
 
 

@@ -113,7 +113,8 @@ class Table:
         other = np.maximum(self.wall - phases, 0)
         a_step = (self.mean(*PLAY) + other) / (self.samples / self._ranks)
         changes = np.diff(np.log(a_step))  # from one to the next, so that a drift of the machine is no noise
-        return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(np.std(changes) / np.sqrt(2))
+        noise = np.std(changes) / np.sqrt(2) * np.sqrt(self._ranks)  # that of the mean of ranks is smaller
+        return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(noise)
 
     def exchanged(self):
         """(bytes of an exchange, samples of its update), of the median update."""

@@ -15,12 +15,12 @@ GAME_BYTES = 120  # a rank's games, steps and scores in the exchange of counters
 SMALL = 12  # exchanges of a few bytes in an update, besides those of the epochs
 
 
-def predict(costs, ranks, network, node=128, cores=None, minibatch=None, seed=0):
+def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0):
     """What N ranks would do: a JSON-able dict.
 
     Args:
         costs: of a measured run.
-        network: the ``Network`` between nodes of ``node`` ranks each.
+        networks: the ``Network`` within a node and the one between nodes, of ``node`` ranks each.
         cores: that all ranks share (default: one for each).
         minibatch: ``--minibatch-size`` there (default: the run's).
     """
@@ -29,7 +29,7 @@ def predict(costs, ranks, network, node=128, cores=None, minibatch=None, seed=0)
     minibatch = minibatch or costs.settings["minibatch_size"]
     sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, network, node, crowd, minibatch, rng).items():
+        for name, value in _round(costs, ranks, networks, node, crowd, minibatch, rng).items():
             sums[name] += value
     sps = sums["samples"] / sums["seconds"]
     return {
@@ -45,7 +45,7 @@ def predict(costs, ranks, network, node=128, cores=None, minibatch=None, seed=0)
     }
 
 
-def _round(costs, ranks, network, node, crowd, minibatch, rng):
+def _round(costs, ranks, networks, node, crowd, minibatch, rng):
     """One update: what was done, and its seconds."""
     settings = costs.settings
     steps = steps_of(costs, ranks, rng)
@@ -58,12 +58,12 @@ def _round(costs, ranks, network, node, crowd, minibatch, rng):
     learn = epochs * steps * costs.sample_s * speed
     own = crowd * (play.max() + learn.max() + exchanges * (size * costs.byte_s + costs.call_s) + costs.round_s)
     wait = crowd * (play.max() - play.mean() + learn.max() - learn.mean() + costs.round_s * (1 - 1 / ranks))
-    sent = exchanges * two_levels(ranks, size, network, node)
-    touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], network, node)
-    small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, network, node)
-    nodes = -(-ranks // node)
-    counters = GAME_BYTES * ranks * network.beta if nodes > 1 else 0.0
-    saved = ranks * settings["envs_per_rank"] * costs.state_bytes * network.beta if nodes > 1 else 0.0
+    sent = exchanges * two_levels(ranks, size, node, *networks)
+    touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], node, *networks)
+    small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, node, *networks)
+    beta = networks[1].beta if ranks > node else 0.0
+    counters = GAME_BYTES * ranks * beta
+    saved = ranks * settings["envs_per_rank"] * costs.state_bytes * beta
     saved *= min(1.0, costs.rollouts / settings["checkpoint_every"])
     return {
         "samples": total,

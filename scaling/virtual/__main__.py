@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from pg_mpi.config import Parser, parse_train
+from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, duration, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.run_folder import write_json
@@ -65,7 +66,10 @@ def main(argv):
     for ranks in counts:
         parse_train(words)[0].check(ranks)
     command.make_folder(args.out)
-    facts = {"network": args.network, "node": int(args.node)} | command.facts("scaling.virtual", argv)
+    same = {"network": args.network, "node": int(args.node), "words": words}
+    same |= {"cores_shared": int(args.cores) if args.cores else None, "target": float(args.target)}
+    read_results(args.out, same)
+    facts = same | command.facts("scaling.virtual", argv)
     for ranks in [] if args.table else counts:
         run = Path(args.out, f"run-{ranks:06d}")
         if not (run / "DONE").exists():
@@ -74,7 +78,7 @@ def main(argv):
             if code not in (0, STOPPED):
                 return code
             keep(Path(args.out, f"ranks-{ranks:06d}.json"), run, ranks, time.monotonic() - begun, facts)
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(args.out).glob("ranks-*.json"))]
+    results = read_results(args.out, same)
     if not results:
         print("no result yet", file=sys.stderr)
         return 1
@@ -92,12 +96,25 @@ def train(run, ranks, args, words, limit):
     own = [str(ranks), args.network, args.node, args.cores or str(ranks)]
     flags = [*words, "--run-dir", str(run), "--target-return", args.target]
     line = [sys.executable, "-m", "scaling.virtual.train", *own, *flags]
-    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr) as job:
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
         try:
             return job.wait(limit)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        except subprocess.TimeoutExpired:
             job.terminate()
             return job.wait()
+        except BaseException:  # Ctrl-C or a signal: it ends with a checkpoint, and this command with it
+            job.terminate()
+            job.wait()
+            raise
+
+
+def read_results(folder, same):
+    """The results in a folder. Raises ``UsageError`` for those of other settings, which cannot stand beside these."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("ranks-*.json"))]
+    for result in found:
+        if {name: result.get(name) for name in same} != same:
+            raise UsageError(f"{folder} holds results of other settings ({result.get('command')}): give another --out")
+    return found
 
 
 def keep(path, run, ranks, seconds, facts):

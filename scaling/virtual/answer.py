@@ -33,7 +33,7 @@ def row(result):
         found = result[name]
         costs[name] = found and {
             "wall_s": found["wall_s"],
-            "core_hours": found["wall_s"] * ranks / 3600,
+            "core_hours": found["wall_s"] * min(ranks, result.get("cores_shared") or ranks) / 3600,
             "env_steps": found["env_steps"],
         }
     return {"ranks": ranks, **costs, "sps": end["sps_total"], "score": end["return_mean"], "end_s": end["wall_s"]}

@@ -3,13 +3,13 @@
 The run folder is one of ``pg_mpi.train`` like any other, on the virtual clock; ``scaling.virtual`` starts this.
 """
 
-from pg_mpi.cluster import launched, pinning
+from pg_mpi.cluster import pinning
 from pg_mpi.cluster.signals import StopFlag
 from pg_mpi.config import parse_train
 from pg_mpi.train import loop
 from pg_mpi.trainer import Trainer
 from scaling import command
-from scaling.exchange import named, two_levels
+from scaling.exchange import NAMED, named, two_levels
 from scaling.virtual.shared import parts_for
 from scaling.virtual.world import Hub
 
@@ -17,11 +17,11 @@ from scaling.virtual.world import Hub
 def main(argv):
     """Train to the end or to a signal; the exit code of ``pg_mpi.train``."""
     ranks, network, node, cores = int(argv[0]), named(argv[1]), int(argv[2]), int(argv[3])
-    stop = StopFlag(launched.is_launched())
+    stop = StopFlag(launched=True)  # the death of scaling.virtual ends this too
     config, given = parse_train(argv[4:])
     pinning.pin_threads()
     parts = parts_for(config)
-    hub = Hub(ranks, lambda size: two_levels(ranks, size, network, node), crowd=ranks / cores)
+    hub = Hub(ranks, lambda size: two_levels(ranks, size, node, NAMED["memory"], network), crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
     return codes[0]
 

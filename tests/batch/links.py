@@ -85,7 +85,7 @@ def measure(bench, hosts, folder, repeat):
         for row in bench.sweep(f"link-{megabits}-{repeat}", ",".join(map(str, COUNTS)), longer, *nodes):
             out = Path(folder, f"link-{megabits}-{repeat}", f"ranks-{row['ranks']:06d}-0.json")
             costs = read_costs(base, between=json.loads(out.read_text())["between_updates"])
-            foretold = predict(costs, row["ranks"], bench.network(row["ranks"]), node=1, cores=usable_threads())
+            foretold = predict(costs, row["ranks"], (None, bench.network(row["ranks"])), node=1, cores=usable_threads())
             shares = {
                 "allreduce": row["phase_share"]["allreduce"],
                 "foretold_allreduce": foretold["allreduce_fraction"],

@@ -43,17 +43,23 @@ def test_the_cheapest_way(ranks, size):
     assert allreduce(ranks, size, NET) == pytest.approx(min(ways))
 
 
-def test_other_numbers_of_ranks_cost_more_than_the_power_of_two_below():
-    assert allreduce(1, 10**6, NET) == 0
-    for size in (8, 10**6):
-        assert allreduce(4, size, NET) < allreduce(5, size, NET) < allreduce(8, size, NET) * 2
+@pytest.mark.parametrize("ranks", [3, 5, 6, 12, 7813])
+@pytest.mark.parametrize("size", [8, 4096, 10_000_000])
+def test_numbers_that_are_no_power_of_two(ranks, size):
+    """The ranks beyond the power of two below hand their arrays over first, and get the sum in the end."""
+    even = 2 ** int(math.log2(ranks))
+    over = NET.alpha + (NET.beta + NET.gamma) * size
+    back = NET.alpha + NET.beta * size
+    ways = [ring(ranks, size, NET), over + halving(even, size, NET) + back, over + doubling(even, size, NET) + back]
+    assert allreduce(ranks, size, NET) == pytest.approx(min(ways))
+    assert allreduce(1, size, NET) == 0
 
 
 def test_ranks_of_a_node_share_its_link():
     memory = NAMED["memory"]
     expected = allreduce(4, 10**6, memory) + allreduce(3, 10**6, NET)
-    assert two_levels(12, 10**6, NET, node=4) == pytest.approx(expected)
-    assert two_levels(3, 10**6, NET, node=4) == pytest.approx(allreduce(3, 10**6, memory))
+    assert two_levels(12, 10**6, 4, memory, NET) == pytest.approx(expected)
+    assert two_levels(3, 10**6, 4, memory, NET) == pytest.approx(allreduce(3, 10**6, memory))
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 6])

@@ -51,7 +51,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     truth = 300 * ranks / (1 + 0.05 * (ranks - 1))
     for seed in range(60):
         sps = truth * np.exp(0.03 * rng.standard_normal(len(ranks)))
-        serial = laws.fit(laws.AMDAHL, ranks, sps, seed=seed)["parameters"]["serial"]
+        serial = laws.fit(laws.AMDAHL, ranks, sps, seed=seed)["parameters"]["contention"]
         held += serial["low"] <= 0.05 <= serial["high"]
     assert 50 <= held <= 60, f"{held} of 60 intervals of 95 % hold the truth"
 
@@ -59,7 +59,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
 def test_points_that_only_fall():
     """Slower on four ranks than on two: a serial share of 1 at the most, and one rank is as fast as any."""
     found = laws.fit(laws.AMDAHL, [2, 4], [1800, 1100], [5000])
-    assert found["parameters"]["serial"]["value"] == pytest.approx(1)
+    assert found["parameters"]["contention"]["value"] == pytest.approx(1)
     assert found["parameters"]["speed"]["value"] == pytest.approx((1800**2 + 1100**2) / 2900)
     assert found["needed"][0]["ranks"] is None
 
@@ -85,6 +85,8 @@ def test_results_come_back(tmp_path):
         ("", "is not a result of pg_mpi"),
         ("# pg_mpi sweep 1\nranks,sps\n1,2,3\n", "is damaged"),
         ("# pg_mpi sweep 1\nranks,sps\n", "holds no point"),
+        ("# pg_mpi sweep 1\nranks,speed\n1,2\n", "it needs numbers in the columns ranks, sps"),
+        ("# pg_mpi sweep 1\nranks,sps\n1,fast\n", "it needs numbers in the columns ranks, sps"),
     ],
 )
 def test_bad_files_are_one_line(tmp_path, content, said):

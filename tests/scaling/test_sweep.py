@@ -39,7 +39,11 @@ def test_a_sweep_measures_goes_on_and_tells(tmp_path):
     assert found["figure"] == "out/sweep.png" and (tmp_path / "out/sweep.png").stat().st_size > 10_000
     rows, facts = read_csv(tmp_path / "out/sweep.csv", "sweep", 1)
     assert [row["sps"] for row in rows] == [123, pytest.approx(two["sps"], rel=1e-4)]
-    assert facts["command"].startswith("python -m scaling.sweep") and {"commit", "cpu", "versions"} <= facts.keys()
+    assert (
+        facts["command"].startswith("python -m scaling.sweep")
+        and {"cpu", "versions"} <= facts.keys()
+        and rows[1]["commit"]
+    )
     assert not list(tmp_path.glob(".measured-*")), "the run of a point was left behind"
     other = sweep(tmp_path, "--ranks", "1,2", "--out", "out", *SHORT, "--hidden", "32")
     assert other.returncode == 2 and "out holds points of another sweep (python -m scaling.sweep" in one_line(other)

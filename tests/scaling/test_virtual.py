@@ -1,12 +1,13 @@
 """Virtual ranks learn what real ones learn, and their clock adds up."""
 
 import json
+import signal
 import sys
 import time
 
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, command, deterministic, newest, one_line, run
+from jobs import SMALL, STEPS, command, deterministic, finish, newest, one_line, run, start
 
 from scaling.virtual.answer import answer, enough
 from scaling.virtual.world import Hub
@@ -30,6 +31,23 @@ def test_the_same_weights_as_real_ranks(tmp_path, ranks, ways):
     assert json.loads((tmp_path / f"virtual/ranks-{ranks:06d}.json").read_text())["ranks"] == ranks
     again = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *ways)
     assert again.returncode == 0 and "virtual ranks into" not in again.stderr, "a finished run was done again"
+    other = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", "--network", "aries", *SMALL, *ways)
+    assert other.returncode == 2 and "virtual holds results of other settings" in one_line(other)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_a_checkpoint(tmp_path, number):
+    line = [sys.executable, "-m", "scaling.virtual", "--ranks", "2,3", "--out", "out", *SMALL, "--max-frames", "400"]
+    job = start(line, tmp_path)
+    metrics = tmp_path / "out/run-000002/metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    job.send_signal(number)
+    ended = finish(job, 30)
+    assert ended.returncode == (130 if number == signal.SIGINT else 75), ended.stderr
+    assert list((tmp_path / "out/run-000002/checkpoints").glob("step-*.npz")), "no checkpoint"
+    assert not (tmp_path / "out/run-000003").exists(), "it went on with the next number of ranks"
 
 
 def test_the_clock():
