@@ -119,6 +119,12 @@ class StubWorld:
     def gather_all(self, item):
         return [item] * self.size if self.local else self._world.gather_all(item)
 
+    def clock(self):
+        return self._world.clock()
+
+    def cpu_clock(self):
+        return self._world.cpu_clock()
+
     def __getattr__(self, verb):
         if self.local:
             raise RuntimeError(f"the stub of the exchange has no {verb}")

@@ -44,7 +44,7 @@ def test_the_longest_game():
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--ranks", "1,x"], "--ranks must be a whole number of at least 1, not 'x'"),
+        (["--ranks", "1,x"], "--ranks must be whole numbers above 0 with commas, as 1,2,4, not '1,x'"),
         (["--sync", "steps"], "--sync means nothing here"),
         (["--preset", "karpathy"], "use --sync episode"),
         (["--env", "3"], "unknown argument --env (did you mean --envs?)"),
