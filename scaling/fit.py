@@ -9,8 +9,10 @@ from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
 from scaling import command, laws
 from scaling.pictures import speed
-from scaling.rows import read_csv
-from scaling.sweep import KIND
+from scaling.rows import read_csv, write_csv
+from scaling.sweep import KIND as SWEEP
+
+KIND = ("fit", 1)
 
 
 def parser():
@@ -25,7 +27,7 @@ def parser():
     )
     p.add_argument("points", metavar="POINTS", help="a sweep, or points as 1:1082,2:1418")
     p.add_argument("--target", metavar="X,X", help="steps/s to reach (default: twice the fastest point)")
-    p.add_argument("--out", metavar="FOLDER", help="also write fit.json and fit.png there (extra: plot)")
+    p.add_argument("--out", metavar="FOLDER", help="also write fit.json, fit.csv and fit.png there (extra: plot)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
@@ -38,14 +40,29 @@ def main(argv):
     if args.out:
         command.make_folder(args.out)
     fits = laws.fit_all(ranks, sps, targets)
-    result = {"fits": fits, "points": list(zip(ranks, sps)), **command.facts("scaling.fit", argv)}
+    facts = command.facts("scaling.fit", argv)
+    result = {"fits": fits, "points": list(zip(ranks, sps)), **facts}
     print(laws.table(fits), flush=True)
     if args.out:
         write_json(os.path.join(args.out, "fit.json"), result)
+        write_csv(os.path.join(args.out, "fit.csv"), *KIND, flat(fits), facts)
         command.picture(speed.draw_fit, os.path.join(args.out, "fit.png"), ranks, sps, targets)
     if args.json:
         print(json.dumps(result), flush=True)
     return 0
+
+
+def flat(fits):
+    """A row for each parameter of each law, and for the ranks that each target needs; empty is unknown or never."""
+    rows = []
+    for fit in fits:
+        found = fit.get("parameters", {}) | {
+            f"ranks for {needed['sps']:g} steps/s": {"value": needed["ranks"], **needed}
+            for needed in fit.get("needed", [])
+        }
+        for name, each in found.items():
+            rows.append({"law": fit["law"], "what": name, **{key: each[key] for key in ("value", "low", "high")}})
+    return rows
 
 
 def read_points(words):
@@ -53,7 +70,7 @@ def read_points(words):
     if os.path.isdir(words):
         words = os.path.join(words, "sweep.csv")
     if os.path.exists(words):
-        rows, _ = read_csv(words, *KIND, numbers=("ranks", "sps"))
+        rows, _ = read_csv(words, *SWEEP, numbers=("ranks", "sps"))
         points = [(row["ranks"], row["sps"]) for row in rows]
     else:
         if ":" not in words:

@@ -12,6 +12,7 @@ The first line names what the rows are and the version of their columns; each fu
 import csv
 import json
 import os
+from pathlib import Path
 
 from pg_mpi.errors import UsageError
 
@@ -65,3 +66,21 @@ def _value(text):
         except (TypeError, ValueError):
             pass
     return text
+
+
+def read_parts(folder, same):
+    """The contents of a folder's ``ranks-*.json``, what a command measured so far, in the order of their names.
+
+    Raises ``UsageError`` for a damaged one, and for those with other settings than ``same``, which cannot stand beside
+    what is measured now.
+    """
+    found = []
+    for path in sorted(Path(folder).glob("ranks-*.json")):
+        try:
+            part = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise UsageError(f"{path} is damaged: delete it, and it is measured again") from None
+        if {name: part.get(name) for name in same} != same:
+            raise UsageError(f"{folder} holds results of other settings ({part.get('command')}): give another --out")
+        found.append(part)
+    return found

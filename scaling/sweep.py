@@ -19,7 +19,7 @@ from pg_mpi.parse import checked, choice, integer, real
 from pg_mpi.record.run_folder import write_json
 from scaling import command, efficiency, laws, points
 from scaling.pictures import speed
-from scaling.rows import write_csv
+from scaling.rows import read_parts, write_csv
 
 #: What ``sweep.csv`` is, and the version of its columns.
 KIND = ("sweep", 1)
@@ -109,9 +109,9 @@ def main(argv):
     lengths = {"seconds": plan.seconds, "warmup": plan.warmup}
     same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes, "envs": plan.envs, **lengths}
     same |= {"launcher": plan.launcher, "cores": usable_threads()}
-    read_points(args.out, same)
+    read_parts(args.out, same)
     failed = measure(plan, Path(args.out), same | command.facts("scaling.sweep", argv))
-    results = read_points(args.out, same)
+    results = read_parts(args.out, same)
     if not results:
         return 1
     rows = efficiency.summary(results)
@@ -125,15 +125,6 @@ def main(argv):
     if args.json:
         print(json.dumps({"rows": rows, "failed": failed, "fit": fits, "figure": figure}), flush=True)
     return int(bool(failed))
-
-
-def read_points(folder, same):
-    """The points in a folder. Raises ``UsageError`` for those of a sweep that measured something else."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("ranks-*.json"))]
-    for point in found:
-        if {name: point.get(name) for name in same} != same:
-            raise UsageError(f"{folder} holds points of another sweep ({point.get('command')}): give another --out")
-    return found
 
 
 def measure(plan, folder, facts):

@@ -20,7 +20,9 @@ from scaling import command, exchange, points, sweep
 from scaling.pictures import timeline
 from scaling.predict.measured import read_costs
 from scaling.predict.model import predict
+from scaling.rows import write_csv
 
+KIND = ("waiting", 1)
 MODES = ("episode", "steps")
 MODELLED = tuple(2**k for k in range(17))
 #: Settings that each run has of its own.
@@ -43,7 +45,7 @@ def parser():
     p.add_argument("--seconds", metavar="S", default="30", help="length of each run, start-up included (default: 30)")
     p.add_argument("--envs", metavar="K", default="8", help="envs per rank of the runs with --sync steps (default: 8)")
     p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
-    p.add_argument("--out", metavar="FOLDER", help="also write waiting.json and waiting.png there (extra: plot)")
+    p.add_argument("--out", metavar="FOLDER", help="also write waiting.json, .csv and .png there (extra: plot)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
@@ -80,6 +82,7 @@ def main(argv):
                 runs.append({"mode": mode, **measure(run, ranks), "oversubscribed": _crowded(ranks)})
                 if ranks == args.ranks[0]:
                     modelled[mode] = model(run)
+    facts = command.facts("scaling.waiting", argv)
     result = {
         "runs": runs,
         "modelled": modelled,
@@ -87,10 +90,11 @@ def main(argv):
         "preset": args.preset,
         "seconds": args.seconds,
         "envs": args.envs,
-        **command.facts("scaling.waiting", argv),
+        **facts,
     }
     if args.out:
         write_json(os.path.join(args.out, "waiting.json"), result)
+        write_csv(os.path.join(args.out, "waiting.csv"), *KIND, flat(result), facts)
         command.picture(timeline.draw_waiting, os.path.join(args.out, "waiting.png"), result)
     print(table(result), flush=True)
     if args.json:
@@ -153,6 +157,13 @@ def compare(episode, steps):
         "speedup": steps["sps"] / episode["sps"],
         "wait_saved": episode["wait_share"] - steps["wait_share"],
     }
+
+
+def flat(result):
+    """A row for each number of ranks and way, those measured first, then those modelled."""
+    found = [(run["mode"], run["ranks"], run["sps"], run["wait_share"]) for run in result["runs"]]
+    found += [(mode, n, "", wait) for mode, waits in result["modelled"].items() for n, wait in waits.items()]
+    return [dict(zip(("sync", "ranks", "sps", "wait_share"), row)) for row in found]
 
 
 def table(result):

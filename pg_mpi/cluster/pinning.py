@@ -57,6 +57,14 @@ def spell(numbers):
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
+def numbers(spelled):
+    """``0-2,5`` → [0, 1, 2, 5]; nothing for ``unknown``."""
+    if spelled == "unknown":
+        return []
+    borders = ([int(n) for n in part.split("-")] for part in spelled.split(","))
+    return [n for border in borders for n in range(border[0], border[-1] + 1)]
+
+
 def describe():
     """This rank's host, cores and threads, for the start banner and config.json."""
     blas = sorted({pool["internal_api"] for pool in threadpoolctl.threadpool_info()})

@@ -33,9 +33,13 @@ def draw_virtual(path, results):
                 times, scores = zip(*points)
                 colour = colormaps["viridis"](0.95 * place / max(1, len(results) - 1))
                 wall.plot(times, scores, color=colour, label=f"{result['ranks']} ranks")
-                cores.plot([t * result["ranks"] / 3600 for t in times], scores, color=colour)
+                cores.plot(
+                    [t * min(result["ranks"], result["cores_shared"] or result["ranks"]) / 3600 for t in times],
+                    scores,
+                    color=colour,
+                )
         for axes in (wall, cores):
-            for score in (0, 18):
+            for score in (0, results[0]["target"]):
                 axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
             axes.set(xscale="log", ylim=(-21.5, 21.5))
         wall.set(xlabel="virtual seconds", ylabel="score, mean of the last 100 games")

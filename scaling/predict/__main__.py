@@ -12,10 +12,10 @@ from scaling import command, efficiency, exchange, sweep
 from scaling.pictures import speed
 from scaling.predict import report
 from scaling.predict.measured import read_costs
-from scaling.predict.model import predict
+from scaling.predict.model import predict, waiting_ci95
 from scaling.rows import read_csv, write_csv
 
-KIND = ("predict", 1)
+KIND = ("predict", 2)
 DECADES = "1,2,4,8,16,32,64,128,256,512,1024,4096,16384,65536,262144,1000000"
 
 
@@ -36,7 +36,9 @@ def parser():
     p.add_argument("--base", metavar="N", default="1", help="ranks of the sweep's runs to predict from (default: 1)")
     p.add_argument("--ranks", metavar="N,N", default=DECADES, help="numbers of ranks (default: 1 to a million)")
     p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
-    p.add_argument("--node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)")
+    p.add_argument(
+        "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
+    )
     p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
     p.add_argument("--minibatch-size", metavar="M", help="samples per exchange; Mx: for each rank (default: the run's)")
     p.add_argument("--warmup", metavar="S", default="5", help="seconds of the run left out (default: 5)")
@@ -51,7 +53,7 @@ def main(argv):
     args = parser().parse(argv)
     runs = runs_of(args)
     counts = checked(sweep.counts_of, args.ranks, "--ranks")
-    node = checked(integer(), args.node, "--node")
+    node = checked(integer(), args.ranks_per_node, "--ranks-per-node")
     cores = checked(integer(), args.cores, "--cores") if args.cores else None
     networks = networks_of(args.network)
     batch = checked(_minibatch, args.minibatch_size, "--minibatch-size") if args.minibatch_size else lambda ranks: None
@@ -60,7 +62,12 @@ def main(argv):
     costs = [read_costs(run, warmup) for run in runs]
     if args.out:
         command.make_folder(args.out)
-    rows = [median([predict(each, ranks, networks, node, cores, batch(ranks)) for each in costs]) for ranks in counts]
+    rows = []
+    for ranks in counts:
+        how = (ranks, networks, node, cores, batch(ranks))
+        row = median([predict(each, *how) for each in costs])
+        row["wait_low"], row["wait_high"] = waiting_ci95(costs[0], *how)
+        rows.append(row)
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
         if row["ranks"] in measured:

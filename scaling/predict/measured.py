@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pg_mpi.cluster.pinning import numbers
 from pg_mpi.errors import UsageError
 from pg_mpi.record import checkpoint
 from scaling.points import read_metrics
@@ -65,12 +66,15 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
     try:
-        settings = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))["settings"]
-        _, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
+        config = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))
+        settings, shared = config["settings"], crowded(config["starts"][-1])
+        path, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
+    if shared:
+        raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core for each")
     table = Table(lines)
-    power, sample_s, byte_s, call_s = probe(run, settings)
+    power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])
     step_s, noise = table.playing()
     return Costs(
         ranks=lines[-1]["ranks"],
@@ -87,6 +91,20 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         rollouts=table.rollouts(settings),
         state_bytes=int((arrays["emulators"].nbytes + arrays["masks"].nbytes) / len(facts["envs"])),
     )
+
+
+def crowded(start):
+    """Where a start of a run had more ranks than cores, in words: ``4 ranks on 2 cores of n1``; None if nowhere."""
+    if start["mpi"].startswith("none"):  # one process, and virtual ranks take turns
+        return None
+    hosts = {}
+    for place in start["places"]:
+        hosts.setdefault(place["host"], []).append(set(numbers(place["cores"])))
+    for host, ranks in hosts.items():
+        cores = len(set().union(*ranks))
+        if 0 < cores < len(ranks):
+            return f"{len(ranks)} ranks on {cores} core{'s' if cores > 1 else ''} of {host}"
+    return None
 
 
 class Table:

@@ -5,6 +5,8 @@ waits for the one with the most samples, is sent, and is followed by the same st
 turns, and those that wait take turns too, for an MPI waits by asking again and again.
 """
 
+import dataclasses
+
 import numpy as np
 
 from scaling.exchange import two_levels
@@ -15,7 +17,10 @@ GAME_BYTES = 120  # a rank's games, steps and scores in the exchange of counters
 SMALL = 12  # exchanges of a few bytes in an update, besides those of the epochs
 
 
-def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0):
+RESAMPLES = 40
+
+
+def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0, draws=DRAWS):
     """What N ranks would do: a JSON-able dict.
 
     Args:
@@ -25,7 +30,7 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
         minibatch: ``--minibatch-size`` there (default: the run's).
     """
     rng, crowd = np.random.default_rng(seed), max(1.0, ranks / cores) if cores else 1.0
-    rounds = int(np.clip(DRAWS // (ranks * costs.settings["envs_per_rank"]), 2, 400))
+    rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
     minibatch = minibatch or costs.settings["minibatch_size"]
     sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
@@ -43,6 +48,18 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
         "bytes_per_update": sums["bytes"] / rounds,
         "node_hours_per_1e9_steps": 1e9 / sps / 3600 * -(-ranks // node),
     }
+
+
+def waiting_ci95(costs, *how):
+    """The share of waiting as ``predict(costs, *how)`` would tell it of other games of the same kind: (low, high).
+
+    A percentile bootstrap of the lengths of games: they are what it rests on, and one run has only so many.
+    """
+    rng, waits = np.random.default_rng(0), []
+    for seed in range(RESAMPLES):
+        resampled = dataclasses.replace(costs, lengths=rng.choice(costs.lengths, len(costs.lengths)))
+        waits.append(predict(resampled, *how, seed=seed, draws=DRAWS // RESAMPLES)["wait_fraction"])
+    return tuple(map(float, np.quantile(waits, (0.025, 0.975))))
 
 
 def _round(costs, ranks, networks, node, crowd, minibatch, rng):

@@ -13,7 +13,6 @@ from pg_mpi import build, snapshot
 from pg_mpi.batch import Batch
 from pg_mpi.cluster.comm import World
 from pg_mpi.learner import Learner
-from pg_mpi.record import checkpoint
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 from pg_mpi.schedule import stage
@@ -23,14 +22,13 @@ ROUNDS = 8
 SHARES = (1, 4, 16, 64)  # minibatches are so many times smaller than a round
 
 
-def probe(run, config):
-    """(exponent, sample_s, byte_s, call_s) of the run in a folder.
+def probe(path, arrays, facts, envs_per_rank):
+    """(exponent, sample_s, byte_s, call_s) of a run, from a checkpoint of it as it was loaded.
 
     An exchange grows with the samples of its update to the power of ``exponent``; learning from a sample once takes
     ``sample_s``, a minibatch ``call_s`` more and each byte of its exchange ``byte_s``.
     """
-    path, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
-    config = dataclasses.replace(snapshot.config_of(path, facts), envs_per_rank=config["envs_per_rank"])
+    config = dataclasses.replace(snapshot.config_of(path, facts), envs_per_rank=envs_per_rank)
     knowledge = snapshot.knowledge_of(arrays, facts)
     policy = build.make_policy(config, knowledge)
     envs = [Env(index, config, knowledge) for index in range(config.envs_per_rank)]

@@ -8,17 +8,18 @@ import time
 from pathlib import Path
 
 from pg_mpi.config import Parser, parse_train
-from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, duration, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.run_folder import write_json
-from scaling import command, curves, exchange, sweep
+from scaling import command, curves, exchange, points, sweep
 from scaling.pictures import learning
+from scaling.rows import read_parts, write_csv
 from scaling.virtual import answer
 
 #: Settings that each run has of its own.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
 STOPPED = 75
+KIND = ("virtual", 1)
 
 
 def parser():
@@ -35,7 +36,9 @@ def parser():
     )
     p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of virtual ranks (default: 1,2,4,8)")
     p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
-    p.add_argument("--node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)")
+    p.add_argument(
+        "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
+    )
     p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
     p.add_argument("--target", metavar="R", default="18", help="train to this mean of 100 games (default: 18)")
     p.add_argument("--limit", metavar="T", help="stop each run after HH:MM:SS of this machine's time")
@@ -56,7 +59,7 @@ def main(argv):
     command.check_flags(rest, parser(), REFUSED)
     counts = checked(sweep.counts_of, args.ranks, "--ranks")
     exchange.named(args.network)
-    checked(integer(), args.node, "--node")
+    checked(integer(), args.ranks_per_node, "--ranks-per-node")
     if args.cores:
         checked(integer(), args.cores, "--cores")
     checked(real(), args.target, "--target")
@@ -66,9 +69,9 @@ def main(argv):
     for ranks in counts:
         parse_train(words)[0].check(ranks)
     command.make_folder(args.out)
-    same = {"network": args.network, "node": int(args.node), "words": words}
+    same = {"network": args.network, "ranks_per_node": int(args.ranks_per_node), "words": words}
     same |= {"cores_shared": int(args.cores) if args.cores else None, "target": float(args.target)}
-    read_results(args.out, same)
+    read_parts(args.out, same)
     facts = same | command.facts("scaling.virtual", argv)
     for ranks in [] if args.table else counts:
         run = Path(args.out, f"run-{ranks:06d}")
@@ -78,12 +81,13 @@ def main(argv):
             if code not in (0, STOPPED):
                 return code
             keep(Path(args.out, f"ranks-{ranks:06d}.json"), run, ranks, time.monotonic() - begun, facts)
-    results = read_results(args.out, same)
+    results = read_parts(args.out, same)
     if not results:
         print("no result yet", file=sys.stderr)
         return 1
     said = answer.answer(results, deadline)
     print(answer.table(results, said), flush=True)
+    write_csv(os.path.join(args.out, "virtual.csv"), *KIND, [answer.flat(row) for row in said["rows"]], facts)
     figure = command.picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
     if args.json:
         print(json.dumps({**said, "figure": figure}), flush=True)
@@ -93,7 +97,7 @@ def main(argv):
 def train(run, ranks, args, words, limit):
     """Train on virtual ranks in a process of their own, which a limit or Ctrl-C stops with a checkpoint."""
     print(f"{ranks} virtual ranks into {run}", file=sys.stderr, flush=True)
-    own = [str(ranks), args.network, args.node, args.cores or str(ranks)]
+    own = [str(ranks), args.network, args.ranks_per_node, args.cores or str(ranks)]
     flags = [*words, "--run-dir", str(run), "--target-return", args.target]
     line = [sys.executable, "-m", "scaling.virtual.train", *own, *flags]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
@@ -108,21 +112,17 @@ def train(run, ranks, args, words, limit):
             raise
 
 
-def read_results(folder, same):
-    """The results in a folder. Raises ``UsageError`` for those of other settings, which cannot stand beside these."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("ranks-*.json"))]
-    for result in found:
-        if {name: result.get(name) for name in same} != same:
-            raise UsageError(f"{folder} holds results of other settings ({result.get('command')}): give another --out")
-    return found
-
-
 def keep(path, run, ranks, seconds, facts):
     """Write what a run's folder says as its result."""
     before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
     newest = checkpoint.candidates(str(run))
     result = {**curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}
-    result |= {"finished": (run / "DONE").exists(), "checkpoint": os.path.basename(newest[0]) if newest else None}
+    reached = curves.time_to(points.read_metrics(run), facts["target"], strictly=False)
+    result |= {
+        "at_target": reached,
+        "finished": (run / "DONE").exists(),
+        "checkpoint": os.path.basename(newest[0]) if newest else None,
+    }
     write_json(str(path), result, indent=None)
 
 

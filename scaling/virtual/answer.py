@@ -4,7 +4,8 @@ import math
 
 #: A doubling of the ranks that saves less than this share of the time does not pay.
 WORTH = 0.1
-SCORES = (("above_0", "above 0"), ("at_18", "at least 18"))
+COSTS = ("wall_s", "core_hours", "env_steps")
+SCORES = ("above_0", "at_target")
 
 
 def answer(results, deadline):
@@ -17,7 +18,7 @@ def answer(results, deadline):
     """
     rows = [row(result) for result in sorted(results, key=lambda result: result["ranks"])]
     said = {"rows": rows, "deadline": {"seconds": deadline}, "best": {}, "enough": {}}
-    for name, _ in SCORES:
+    for name in SCORES:
         there = [(each["ranks"], each[name]["wall_s"]) for each in rows if each[name]]
         said["deadline"][name] = next((ranks for ranks, wall in there if wall <= deadline), None)
         said["best"][name] = min(there, key=lambda pair: pair[1])[0] if there else None
@@ -29,7 +30,7 @@ def row(result):
     """One N: its costs to each score, its speed and its share of waiting."""
     end, ranks = result["end"], result["ranks"]
     costs = {}
-    for name, _ in SCORES:
+    for name in SCORES:
         found = result[name]
         costs[name] = found and {
             "wall_s": found["wall_s"],
@@ -37,6 +38,12 @@ def row(result):
             "env_steps": found["env_steps"],
         }
     return {"ranks": ranks, **costs, "sps": end["sps_total"], "score": end["return_mean"], "end_s": end["wall_s"]}
+
+
+def flat(each):
+    """A row of ``row`` without anything nested, for a CSV; empty is a score that was not reached."""
+    costs = {f"{name}_{key}": (each[name] or {}).get(key, "") for name in SCORES for key in COSTS}
+    return {"ranks": each["ranks"], **costs, **{key: each[key] for key in ("sps", "score", "end_s")}}
 
 
 def enough(there):
@@ -49,9 +56,10 @@ def enough(there):
 
 def table(results, said):
     """The answer as lines for people."""
+    titles = {"above_0": "above 0", "at_target": f"at least {results[0]['target']:g}"}
     lines = [
         f"{'ranks':>6}{'steps/s':>10}"
-        + "".join(f"{title + ': s':>18}{'core-h':>9}{'M steps':>9}" for _, title in SCORES)
+        + "".join(f"{title + ': s':>18}{'core-h':>9}{'M steps':>9}" for title in titles.values())
         + f"{'score':>8}{'after s':>9}"
     ]
     for each in said["rows"]:
@@ -59,12 +67,12 @@ def table(results, said):
             f"{found['wall_s']:>18,.0f}{found['core_hours']:>9.2f}{found['env_steps'] / 1e6:>9.2f}"
             if (found := each[name])
             else f"{'not yet':>18}{'':>18}"
-            for name, _ in SCORES
+            for name in SCORES
         )
         score = "-" if each["score"] is None else f"{each['score']:+.1f}"
         lines.append(f"{each['ranks']:>6}{each['sps']:>10,.0f}{cells}{score:>8}{each['end_s']:>9,.0f}")
     lines.append("")
-    for name, title in SCORES:
+    for name, title in titles.items():
         best, fewest, last = said["best"][name], said["deadline"][name], said["enough"][name]
         if best is None:
             lines.append(f"{title}: no run got there")
@@ -75,7 +83,7 @@ def table(results, said):
         lines.append(f"{title}: fastest on {best} ranks; {within}; {more}")
     result = results[0]
     lines.append(
-        f"network {result['network']}, {result['node']} ranks a node, {result['cpu']}; the clock is virtual: each "
-        "rank's own measured time, the wait for the slowest, and the modelled exchange"
+        f"network {result['network']}, {result['ranks_per_node']} ranks a node, {result['cpu']}; the clock is virtual: "
+        "each rank's own measured time, the wait for the slowest, and the modelled exchange"
     )
     return "\n".join(lines)

@@ -1,14 +1,16 @@
 """Virtual ranks: each is a thread with a whole trainer, they run one at a time, and a clock says what it would be.
 
-The ranks take turns in the order of their numbers. Each runs, alone, up to its next collective call, and the time it
-took is added to its own clock. When the last one has come to the call, the call is done for all of them, and every
-clock is set to the latest of them plus what the network would need. So waiting, exchange and speed come out as on as
-many cores, and what is learned is learned for real.
+The ranks take turns in the order of their numbers. Each runs, alone, up to its next collective call, and the processor
+time it took is added to its own clock: whatever else this machine does meanwhile costs it nothing. Only what rank 0
+does for all, as checkpoints, takes as long as it takes, for it waits for disks. When the last one has come to the call,
+the call is done for all of them, and every clock is set to the latest of them plus what the network would need. So
+waiting, exchange and speed come out as on as many cores, and what is learned is learned for real.
 """
 
+import pickle
 import threading
 import time
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 
@@ -66,11 +68,15 @@ class Hub:
         self._turns[rank].acquire()
         if self.error:
             raise Broken("another virtual rank failed")
-        self._resumed = perf_counter()
+        self._resumed = thread_time()
 
     def clock(self, rank):
         """Seconds on a rank's clock; it must be its turn."""
-        return self._clocks[rank] + self._crowd * (perf_counter() - self._resumed)
+        return self._clocks[rank] + self._crowd * (thread_time() - self._resumed)
+
+    def delay(self, rank, seconds):
+        """Let a rank's clock go on by so much more; it must be its turn."""
+        self._clocks[rank] += seconds
 
     def meet(self, rank, item, combine, size):
         """Give ``item``, wait for the others', return ``combine(items)``; costs an exchange of ``size`` bytes."""
@@ -84,14 +90,14 @@ class Hub:
             self._turns[(rank + 1) % self.size].release()
             self._take(rank)
         else:
-            self._resumed = perf_counter()
+            self._resumed = thread_time()
         return self._result
 
 
 class VirtualWorld:
     """One virtual rank's ``World``: the same verbs, for ``pg_mpi.trainer``."""
 
-    cpu_clock = staticmethod(time.thread_time)
+    cpu_clock = staticmethod(thread_time)
 
     def __init__(self, hub, rank):
         self._hub, self.rank, self.size = hub, rank, hub.size
@@ -120,19 +126,25 @@ class VirtualWorld:
         self._hub.meet(self.rank, None, lambda items: None, 0)
 
     def gather(self, item):
-        items = self._hub.meet(self.rank, item, list, 0)
+        items = self._hub.meet(self.rank, item, list, self._packed(item))
         return items if self.rank == 0 else None
 
     def gather_all(self, item):
-        return self._hub.meet(self.rank, item, list, 100 * self.size)
+        return self._hub.meet(self.rank, item, list, self._packed(item))
+
+    def _packed(self, item):
+        """Bytes that pass the root's link in a gather; all ranks' items are as large as this one's."""
+        return self.size * len(pickle.dumps(item))
 
     def on_root(self, function, *args):
         result = error = None
         if self.rank == 0:
+            begun, worked = perf_counter(), thread_time()
             try:
                 result = function(*args)
             except Exception as caught:  # any: every rank raises it
                 error = caught
+            self._hub.delay(0, max(0.0, perf_counter() - begun - (thread_time() - worked)))
         result, error = self._hub.meet(self.rank, (result, error), lambda items: items[0], 0)
         if error is not None:
             error.agreed = True

@@ -1,6 +1,7 @@
 """The laws of scaling: recovered from points made of them, the story's own figures, and honest intervals."""
 
 import json
+import math
 import sys
 
 import numpy as np
@@ -27,8 +28,25 @@ def test_the_story_of_44000_steps_a_second(tmp_path):
     assert line["parameters"]["b"]["value"] == pytest.approx(336)
     assert line["needed"][0]["ranks"] == 129
     assert amdahl["needed"][0]["ranks"] is None and usl["needed"][0]["ranks"] is None
-    assert {path.name for path in tmp_path.iterdir()} == {"fit.json", "fit.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"fit.json", "fit.csv", "fit.png"}
+    rows, _ = read_csv(tmp_path / "fit.csv", "fit", 1)
+    (needed,) = [row for row in rows if row["law"] == line["law"] and row["what"] == "ranks for 44000 steps/s"]
+    assert needed["value"] == 129 and rows[0]["what"] == "a" and rows[0]["value"] == pytest.approx(746)
     assert "44,000 steps/s: 129 ranks" in result.stdout and "44,000 steps/s: never" in result.stdout
+
+
+def test_the_story_with_what_one_core_really_made(tmp_path):
+    """440 steps/s on one core, where the story's line would have 1,082: another line, and not a sure one."""
+    ranks = np.array([1, 2, 4, 8, 16])
+    sps = np.array([440, *(746 + 336 * ranks[1:])])
+    result = fit(tmp_path, ",".join(f"{n}:{x}" for n, x in zip(ranks, sps)), "--target", 44000, "--json")
+    line = json.loads(result.stdout.splitlines()[-1])["fits"][0]
+    slope, start = np.polyfit(ranks, sps, 1, w=1 / sps)  # relative errors count
+    assert line["parameters"]["a"]["value"] == pytest.approx(start, rel=1e-3)
+    assert line["parameters"]["b"]["value"] == pytest.approx(slope, rel=1e-3)
+    (needed,) = line["needed"]
+    assert needed["ranks"] == math.ceil((44000 - start) / slope) and needed["low"] < needed["ranks"] - 5
+    assert needed["high"] is None or needed["high"] > needed["ranks"] + 5
 
 
 @pytest.mark.parametrize("law, truth", [(laws.AMDAHL, (400.0, 0.03)), (laws.USL, (400.0, 0.03, 0.0005))])

@@ -11,9 +11,9 @@ from jobs import SMALL, command, one_line, run
 
 from scaling.exchange import Network, allreduce
 from scaling.predict import probe
-from scaling.predict.measured import Costs, Table
+from scaling.predict.measured import Costs, Table, crowded
 from scaling.predict.model import SMALL as SMALL_EXCHANGES
-from scaling.predict.model import lengths, predict
+from scaling.predict.model import lengths, predict, waiting_ci95
 
 SETTINGS = {
     "sync": "episode",
@@ -76,6 +76,30 @@ def test_the_longest_of_many_games():
         longest = 1400 - 400 * 0.5**ranks
         assert found["wait_fraction"] == pytest.approx(1 - 1200 / longest, abs=0.02)
         assert found["sps"] == pytest.approx(ranks * 1200 / (longest * 2e-4), rel=0.02)
+
+
+def test_how_sure_the_waiting_is():
+    """Games that differ make it unsure, and more of them less so; games that are all the same do not."""
+    costs = dataclasses.replace(COSTS, sample_s=0.0, byte_s=0.0, call_s=0.0, round_s=0.0)
+    widths = []
+    for games in (10, 1000):
+        drawn = np.random.default_rng(1).choice([1000.0, 1400.0], games)
+        low, high = waiting_ci95(dataclasses.replace(costs, lengths=drawn), 4, FREE)
+        assert low < 1 - 1200 / 1375 < high  # as in the test above
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 3
+    assert np.ptp(waiting_ci95(costs, 4, FREE)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "cores, said",
+    [(["0-1"] * 2, None), (["0", "1"], None), (["0-1"] * 3, "3 ranks on 2 cores of a"), (["unknown"] * 4, None)],
+)
+def test_ranks_that_shared_cores_are_no_base(cores, said):
+    start = {"mpi": "Open MPI v5", "places": [{"host": "a", "cores": each} for each in cores]}
+    assert crowded(start) == said
+    start["places"].append({"host": "b", "cores": "0,3-4"})
+    assert crowded(start) == said
 
 
 def test_tails():

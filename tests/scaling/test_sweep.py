@@ -46,7 +46,10 @@ def test_a_sweep_measures_goes_on_and_tells(tmp_path):
     )
     assert not list(tmp_path.glob(".measured-*")), "the run of a point was left behind"
     other = sweep(tmp_path, "--ranks", "1,2", "--out", "out", *SHORT, "--hidden", "32")
-    assert other.returncode == 2 and "out holds points of another sweep (python -m scaling.sweep" in one_line(other)
+    assert other.returncode == 2 and "out holds results of other settings (python -m scaling.sweep" in one_line(other)
+    point.write_text('{"sps": 1')
+    damaged = sweep(tmp_path, "--ranks", "1,2", "--out", "out", *SHORT)
+    assert damaged.returncode == 2 and "ranks-000001-0.json is damaged: delete it" in one_line(damaged)
 
 
 def test_strong_scaling_shares_the_same_envs(tmp_path):

@@ -20,7 +20,7 @@ def test_both_modes(tmp_path):
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     assert found == json.loads((tmp_path / "waiting.json").read_text())
-    assert {path.name for path in tmp_path.iterdir()} == {"waiting.json", "waiting.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"waiting.json", "waiting.csv", "waiting.png"}
     assert found.keys() >= {"command", "commit", "cpu", "cores", "versions"}
     episode, steps = found["runs"]
     assert (episode["mode"], steps["mode"], steps["env_steps"]) == ("episode", "steps", 2 * 3 * 64)

@@ -1,0 +1,53 @@
+"""What a flag costs: a ratio in pairs, from real runs."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from jobs import SMALL, one_line, run
+
+from scaling.cost import ratio
+from scaling.rows import read_csv
+
+
+def cost(cwd, *words):
+    return run([sys.executable, "-m", "scaling.cost", *map(str, words)], cwd)
+
+
+def test_a_flag_is_measured(tmp_path):
+    flags = [*SMALL, "--steps-per-rank", 1200, "--max-frames", 1200, "--repeats", 2]
+    result = cost(tmp_path, "--of=--update-epochs 4", "--out", "out", "--json", *flags)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout.splitlines()[-1])
+    pairs = [row["with"] / row["without"] for row in found["rows"]]
+    assert found == {"rows": found["rows"], **ratio(pairs)} and len(pairs) == 2 and min(pairs) > 0
+    rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 1)
+    assert [row["with"] for row in rows] == [row["with"] for row in found["rows"]]
+    assert facts["command"].startswith("python -m scaling.cost '--of=--update-epochs 4'")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
+
+
+def test_the_interval():
+    found = ratio([1.1, 1.1, 1.1, 1.1])
+    assert found["ratio"] == pytest.approx(1.1) and found["ci95"] == pytest.approx([1.1, 1.1])
+    rng = np.random.default_rng(0)
+    inside = [
+        low < 1.05 < high
+        for low, high in (ratio(1.05 * np.exp(0.1 * rng.standard_normal(5)))["ci95"] for _ in range(2000))
+    ]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([], "the following arguments are required: --of"),
+        (["--of=--trase"], "unknown argument --trase (did you mean --trace?)"),
+        (["--of=--trace", "--repeats", "1"], "--repeats must be a whole number of at least 2"),
+        (["--of=--run-dir x"], "--run-dir means nothing here"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    refused = cost(tmp_path, *words)
+    assert refused.returncode == 2 and said in one_line(refused) and not list(tmp_path.iterdir())
