@@ -17,8 +17,8 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its l
 	@exec $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
 
-test: $(STAMP)  ## run the tests
-	@$(PY) -m pytest -m 'not batch and not browser' $(ARGS)
+test: $(STAMP)  ## run the tests, some at a time; ARGS="-n 0": one after the other
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser' $(ARGS)
 
 test-batch: $(STAMP)  ## run the job scripts on a real SLURM of four nodes, here (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh
