@@ -6,7 +6,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # jobs beside each other: each would bind its ranks to the first cores, and spin
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # jobs beside each other: each would bind its ranks to the first cores, and spin
     for name in ("PRTE_MCA_hwloc_default_binding_policy", "OMPI_MCA_hwloc_base_binding_policy"):
         os.environ.setdefault(name, "none")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")

@@ -12,13 +12,14 @@ from pg_mpi.config import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
-from scaling import fit, search, seeds, sweep, threads, trace, waiting
+from scaling import cost, fit, search, seeds, sweep, threads, trace, waiting
 from scaling.ceiling import __main__ as ceiling
 from scaling.lockstep import __main__ as lockstep
 from scaling.predict import __main__ as predict
 from scaling.virtual import __main__ as virtual
+from scaling.virtual import check
 
-TOOLS = (ceiling, fit, lockstep, predict, search, seeds, sweep, threads, trace, virtual, waiting)
+TOOLS = (ceiling, check, cost, fit, lockstep, predict, search, seeds, sweep, threads, trace, virtual, waiting)
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 

@@ -8,7 +8,7 @@ from jobs import SMALL, one_line, run
 
 from scaling.rows import read_csv
 
-SHORT = [*SMALL, "--max-frames", "400", "--seconds", "6", "--warmup", "1.5"]
+SHORT = [*SMALL, "--max-frames", "400", "--seconds", "10", "--warmup", "2"]
 
 
 def sweep(cwd, *words, limit=90):
