@@ -12,6 +12,7 @@ from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
 from pg_mpi.game.shapes import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_backgrounds
+from pg_mpi.learner import Learner
 from pg_mpi.seeding import WEIGHTS, stream
 
 
@@ -74,3 +75,8 @@ def make_optimizer(config, policy):
     """RMSProp for REINFORCE, as in the original; Adam for the clipped surrogate."""
     kind = RMSProp if config.method == "reinforce" else Adam
     return kind(policy.theta.size)
+
+
+def make_learner(config, policy, world, phases):
+    """What learns from trajectories, with the policy's optimizer."""
+    return Learner(policy, make_optimizer(config, policy), config, world, phases)

@@ -107,12 +107,25 @@ class TrainConfig:
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
+    reproducible: bool = _setting(
+        False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"
+    )
+
     checkpoint_every: int = _setting(
         50, integer(), "updates between checkpoints; one that has grown k-fold counts k", False
     )
     keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
+    watchdog: float = _setting(
+        600.0,
+        real(0),
+        "end the job, with every rank's stack, after this many seconds without an update; 0: never",
+        False,
+    )
+    idle_starts: int = _setting(
+        10, integer(0), "refuse to start after so many starts in a row without a new checkpoint; 0: never", False
+    )
     track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
     trace: bool = _setting(
         False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.trace", False
@@ -249,6 +262,11 @@ def parse_train(argv):
     flags = {name: checked(_FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
     config = TrainConfig(**{**_preset(flags.get("preset", "default")), **flags})
     return config, set(flags)
+
+
+def from_identity(saved):
+    """The ``TrainConfig`` whose ``identity`` this is, each value checked as a flag's. Raises nearly anything else."""
+    return TrainConfig(**{name: _FIELDS[name].metadata["parse"](value) for name, value in dict(saved).items()})
 
 
 if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?

@@ -10,5 +10,14 @@ class UsageError(Exception):
     agreed = False
 
 
+class RunError(Exception):
+    """The job cannot go on, for a reason that its one line says: exit code 1; what was saved stays.
+
+    ``agreed``: as of ``UsageError``.
+    """
+
+    agreed = False
+
+
 class CheckpointError(UsageError):
     """A file is not a usable checkpoint: unreadable, truncated, damaged or foreign."""

@@ -6,7 +6,7 @@ import sys
 from pg_mpi import STARTED, __version__
 from pg_mpi.cluster.launched import reaches_terminal
 from pg_mpi.record.metrics import MetricsLog, Progress, TensorBoard
-from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.run_folder import write_json, writing
 
 
 class Journal:
@@ -22,13 +22,14 @@ class Journal:
         ``facts``: the provenance of this start, for ``config.json``.
         """
         self._config, self._folder, self._tally, self._facts = config, folder, tally, facts
-        folder.reopen()  # close() marks it again if the budget is not larger
-        restarts = folder.begin(dataclasses.asdict(config), facts)
-        self._log = MetricsLog(folder.file("metrics.jsonl"), tally.update)
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
         self.metrics = self._tensorboard = None
-        if config.track:
-            self._tensorboard = TensorBoard(folder.file("tensorboard"), tally.env_steps)
+        with writing(folder.path):
+            folder.reopen()  # close() marks it again if the budget is not larger
+            restarts = folder.begin(dataclasses.asdict(config), facts | {"env_steps": tally.env_steps})
+            self._log = MetricsLog(folder.file("metrics.jsonl"), tally.update)
+            if config.track:
+                self._tensorboard = TensorBoard(folder.file("tensorboard"), tally.env_steps)
         return self._log.seconds_before, restarts
 
     def banner(self, places, knowledge, policy, resumed_from):
@@ -50,16 +51,18 @@ class Journal:
     def write(self, metrics):
         """Write an update's metrics and show the progress."""
         self.metrics = metrics
-        self._log.write(metrics)
-        if self._tensorboard:
-            self._tensorboard.write(metrics)
+        with writing(self._folder.path):
+            self._log.write(metrics)
+            if self._tensorboard:
+                self._tensorboard.write(metrics)
         self._progress.show(metrics)
 
     def write_ranks(self, restarts, totals):
         """Write ``ranks.json``: the seconds of each phase, rank by rank, since this start began."""
         by_phase = {name: [round(float(each[name]), 3) for each in totals] for name in totals[0]}
         path = self._folder.file("ranks.json")
-        write_json(path, {"start": restarts, "update": self._tally.update, "phase_s": by_phase})
+        with writing(path):
+            write_json(path, {"start": restarts, "update": self._tally.update, "phase_s": by_phase})
 
     def close(self, reason, finished, waited):
         """Say why it ends, ``waited`` seconds after a signal, and mark the folder DONE if it is finished."""
@@ -69,7 +72,8 @@ class Journal:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._tally.metrics(), "env_steps": self._tally.env_steps}
         if finished:
-            self._folder.write_done(facts)
+            with writing(self._folder.path):
+                self._folder.write_done(facts)
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"

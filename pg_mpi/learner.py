@@ -7,9 +7,10 @@ pixels that some rank saw in it, so gradients, exchanges and optimizer steps are
 import numpy as np
 
 from pg_mpi.agent import gradient as grad
-from pg_mpi.batch import Batch
+from pg_mpi.agent.exact import on_grid
+from pg_mpi.session import Session, Sums
+from pg_mpi.shares import ALL
 
-_ALL = slice(None)
 PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
 
@@ -17,8 +18,9 @@ class Learner:
     """One update after another, on all ranks together.
 
     Attributes:
-        exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that
-            was not finite; ``pace`` is the factor on the learning rate that holds the desired KL.
+        exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that was not
+            finite, ``skipped_in_row`` of the newest ones.
+        pace: the factor on the learning rate that holds the desired KL.
         flops: floating-point operations of this rank since it started.
         touched: int64, the parameter rows that the newest update worked on.
     """
@@ -28,43 +30,54 @@ class Learner:
     def __init__(self, policy, optimizer, config, world, phases):
         self.policy, self.optimizer, self.config = policy, optimizer, config
         self._world, self._phases = world, phases
-        self.exchanges = self.bytes_exchanged = self.flops = self.skipped = 0
+        self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.pace = 1.0
 
-    def update(self, trajectories, shuffle, stage):
-        """Learn from this round's trajectories, any number of samples on any rank.
+    def update(self, shares, stage):
+        """Learn from what this round was lived through, any number of samples on any rank.
 
         Collective: every rank must call this.
 
         Args:
-            trajectories: one per env of this rank.
-            shuffle: numpy Generator that orders this rank's samples into minibatches.
+            shares: list of ``Share``, this rank's.
             stage: the ``Stage`` of the run that this is.
 
         Returns:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            batch = Batch(trajectories, self.policy, stage.loss_weight)
-        self.touched = rows = self._touched_rows(batch)
+            for share in shares:
+                share.prepare(self.policy, stage.loss_weight)
+        self.touched = rows = self._touched_rows(shares)
         with self._phases("gradient"):
-            batch.x = self.policy.restrict(batch.x, rows)
-        theta = self.policy.take(self.policy.theta, rows)
-        state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
-        session = _Session(theta, state, self._learning_rate(stage), self.config.ent_coef * stage.anneal)
-        taken = self.optimizer.steps
+            for share in shares:
+                share.batch.x = self.policy.restrict(share.batch.x, rows)
+        session = self._open(rows, stage)
         learn = self._reinforce if self.config.method == "reinforce" else self._clipped
-        sums = learn(batch, session, shuffle)
+        sums = learn(shares, session)
         with self._phases("optimizer"):
-            self.optimizer.rest(self.optimizer.steps - taken)
-            self.policy.put(self.policy.theta, rows, session.theta)
-            for slot, changed in zip(self.optimizer.state, state):
-                self.policy.put(slot, rows, changed)
+            self._close(session, rows)
         self.skipped += session.skipped
+        self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
         metrics = self._metrics(sums, session)
-        if self.config.desired_kl and metrics["approx_kl"]:
+        if self.config.desired_kl and metrics["approx_kl"] and not session.skipped:
             self._pace(metrics["approx_kl"], stage.kl * self.config.desired_kl)
         return metrics
+
+    def _open(self, rows, stage):
+        """What an update that touches these parameter rows works on: a ``Session``."""
+        theta = self.policy.take(self.policy.theta, rows)
+        state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
+        ent_coef = self.config.ent_coef * stage.anneal
+        rate, exact = self._learning_rate(stage), self.config.reproducible
+        return Session(theta, state, rate, ent_coef, self.optimizer.steps, exact)
+
+    def _close(self, session, rows):
+        """Put what the update has changed back into the policy and the optimizer."""
+        self.optimizer.rest(self.optimizer.steps - session.steps_before)
+        self.policy.put(self.policy.theta, rows, session.theta)
+        for slot, changed in zip(self.optimizer.state, session.state):
+            self.policy.put(slot, rows, changed)
 
     def _learning_rate(self, stage):
         """This update's step size: annealed itself, or paced by a KL target that is annealed instead."""
@@ -88,47 +101,55 @@ class Learner:
         for name in self._COUNTERS:
             setattr(self, name, counters[name])
 
-    def _touched_rows(self, batch):
+    def _touched_rows(self, shares):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""
-        used = self.policy.used_rows(batch.x)
+        used = np.zeros(self.policy.rows, dtype=np.uint8)
+        for share in shares:
+            used |= self.policy.used_rows(share.batch.x)
         with self._phases("wait"):
             self._world.barrier()
         with self._phases("allreduce"):
             return np.flatnonzero(self._world.max_(used))
 
-    def _reinforce(self, batch, session, shuffle):
+    def _reinforce(self, shares, session):
         """One step along the games' summed gradient, averaged over envs. Returns sums for the metrics."""
+        sums = Sums(("policy_loss", "entropy", "samples"), session.exact)
         with self._phases("gradient"):
-            batch.estimate(self.config)
-            outputs, hidden = self.policy.forward(session.theta, batch.x)
-            loss, d_logits, entropy = grad.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
-            d_outputs = np.zeros_like(outputs)
-            d_outputs[:, :-1] = d_logits
-            self._differentiate(session, batch.x, hidden, d_outputs)
-        self._step(session, weight=batch.envs)
-        return {"policy_loss": loss, "entropy": entropy, "samples": len(batch.actions)}
+            for share in shares:
+                batch = share.batch
+                batch.estimate(self.config)
+                outputs, hidden = self.policy.forward(session.theta, batch.x)
+                loss, d_logits, entropy = grad.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
+                d_outputs = np.zeros_like(outputs)
+                d_outputs[:, :-1] = d_logits
+                self._differentiate(session, batch.x, hidden, d_outputs)
+                sums.add(loss, entropy, len(batch.actions))
+        self._step(session, weight=sum(share.batch.envs for share in shares))
+        return sums
 
-    def _clipped(self, batch, session, shuffle):
+    def _clipped(self, shares, session):
         """Epochs of clipped-surrogate minibatches. Returns sums for the metrics."""
-        n = len(batch.actions)
+        n = sum(len(share.batch.actions) for share in shares)
         total = int(self._world.sum_(np.array([n]))[0])
         minibatches = max(1, round(total / self.config.minibatch_size))
-        # each rank cuts its own samples; staggered, so that the ranks' remainders fall into different minibatches
-        cuts = (np.arange(minibatches + 1) * n + self._world.rank * minibatches // self._world.size) // minibatches
-        sums = dict.fromkeys(("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), 0.0)
+        sums = Sums(("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "samples"), session.exact)
         for _ in range(self.config.update_epochs):
             with self._phases("gradient"):
-                batch.estimate(self.config)
-            self._standardise(batch)
-            for chosen in _shares(n, cuts, shuffle):
+                for share in shares:
+                    share.batch.estimate(self.config)
+            self._standardise([share.batch for share in shares], session.exact)
+            parts = [share.minibatches(minibatches) for share in shares]
+            for k in range(minibatches):
+                samples = 0
                 with self._phases("gradient"):
-                    samples = self._clipped_gradient(batch, chosen, session, sums)
+                    for share, part in zip(shares, parts):
+                        samples += self._clipped_gradient(share.batch, part[k], session, sums)
                 self._step(session, weight=samples, limit=self.config.max_grad_norm)
         return sums
 
     def _clipped_gradient(self, batch, chosen, session, sums):
-        """Write the chosen samples' gradient into the session's buffer, add to ``sums``; returns how many they are."""
-        x = batch.x if chosen is _ALL else self.policy.pick(batch.x, chosen)  # picking copies
+        """Add the chosen samples' gradient to the session's, and to ``sums``; returns how many they are."""
+        x = batch.x if chosen is ALL else self.policy.pick(batch.x, chosen)  # picking copies
         actions, config = batch.actions[chosen], self.config
         outputs, hidden = self.policy.forward(session.theta, x)
         log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
@@ -142,12 +163,12 @@ class Learner:
         d_outputs[:, :-1] = d_logits - session.ent_coef * d_entropy
         d_outputs[:, -1] = config.vf_coef * d_values
         self._differentiate(session, x, hidden, d_outputs)
-        for name, value in zip(sums, (loss, value_loss, entropy, kl, clipped, len(actions))):
-            sums[name] += float(value)
+        sums.add(loss, value_loss, entropy, kl, clipped, len(actions))
         return len(actions)
 
     def _differentiate(self, session, x, hidden, d_outputs):
-        self.policy.backward(session.theta, x, hidden, d_outputs, session.buffer[:-1])
+        self.policy.backward(session.theta, x, hidden, d_outputs, session.out)
+        session.take_in()
         products = x.nnz * self.policy.hidden + hidden.size * (d_outputs.shape[1] + 1)
         self.flops += 6 * products  # forward once, backward twice, a multiplication and an addition each
 
@@ -156,7 +177,10 @@ class Learner:
 
         Collective. The weight travels in the gradient's buffer: whole numbers below 2**24 are exact there.
         """
+        if session.empty:
+            session.buffer[:] = 0  # no share here
         session.buffer[-1] = weight
+        session.empty = True
         with self._phases("wait"):
             self._world.barrier()
         with self._phases("allreduce"):
@@ -166,45 +190,38 @@ class Learner:
         if session.buffer[-1] == 0:
             return  # fewer samples than minibatches: this one is empty on every rank
         with self._phases("optimizer"):
-            gradient = session.buffer[:-1]
-            gradient /= session.buffer[-1]
-            norm = grad.clip_norm(gradient, limit)
-            if not np.isfinite(norm):  # the sum is the same on all ranks, so all skip it together
-                session.skipped = True
-                return
+            norm = self._apply(session, limit)
+        if np.isfinite(norm):
             session.norms.append(norm)
-            self.optimizer.step(session.theta, gradient, session.state, session.learning_rate)
+        else:  # the sum is the same on all ranks, so all skip it together
+            session.skipped = True
 
-    def _standardise(self, batch):
+    def _apply(self, session, limit):
+        """The optimizer's step along the summed gradient; returns its norm. None is taken along one not finite."""
+        gradient = session.mean()
+        norm = grad.clip_norm(gradient, limit)
+        if np.isfinite(norm):
+            self.optimizer.step(session.theta, gradient, session.state, session.learning_rate)
+        return norm
+
+    def _standardise(self, batches, exact):
         """Advantages to mean 0 and deviation 1 over all ranks' samples. Collective."""
-        total = self._world.sum_(np.array([len(batch.advantages), batch.advantages.sum(dtype=np.float64)]))
+        whole = on_grid if exact else np.asarray
+        n = sum(len(batch.advantages) for batch in batches)
+        one = sum(whole(batch.advantages.sum(dtype=np.float64)) for batch in batches)
+        total = self._world.sum_(np.array([n, one], dtype=np.float64))
         mean = total[1] / total[0]
-        squares = self._world.sum_(np.array([((batch.advantages - mean) ** 2).sum(dtype=np.float64)]))
-        batch.advantages -= mean
-        batch.advantages /= np.sqrt(squares[0] / total[0]) + 1e-8
+        two = sum(whole(((batch.advantages - mean) ** 2).sum(dtype=np.float64)) for batch in batches)
+        squares = self._world.sum_(np.array([two], dtype=np.float64))
+        for batch in batches:
+            batch.advantages -= mean
+            batch.advantages /= np.sqrt(squares[0] / total[0]) + 1e-8
 
     def _metrics(self, sums, session):
         """Means over all samples of all ranks and exchanges. Collective."""
-        totals = self._world.sum_(np.array(list(sums.values()), dtype=np.float64))
-        means = dict(zip(sums, (totals / max(totals[-1], 1)).tolist()))
+        totals = self._world.sum_(sums.values)
+        means = dict(zip(sums.names, (totals / max(totals[-1], 1)).tolist()))
         del means["samples"]
         empty = {"value_loss": None, "approx_kl": None, "clip_fraction": None}
         norm = float(np.mean(session.norms)) if session.norms else None
         return {**empty, **means, "grad_norm": norm, "learning_rate": session.learning_rate}
-
-
-def _shares(n, cuts, shuffle):
-    """This rank's part of each minibatch of a pass: indices in a random order, or all in one piece as they are."""
-    if len(cuts) == 2:
-        return [_ALL]
-    order = shuffle.permutation(n)
-    return [order[a:b] for a, b in zip(cuts, cuts[1:])]
-
-
-class _Session:
-    """What one update works on: the touched parameters, their optimizer state, the exchange buffer."""
-
-    def __init__(self, theta, state, learning_rate, ent_coef):
-        self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
-        self.buffer = np.zeros(theta.size + 1, dtype=theta.dtype)
-        self.norms, self.skipped = [], False

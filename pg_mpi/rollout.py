@@ -3,10 +3,13 @@
 import numpy as np
 
 from pg_mpi.agent.policy import sample
+from pg_mpi.errors import RunError
 from pg_mpi.game.atari import AtariGame
 from pg_mpi.game.features import FrameEncoder
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
+
+ERRORS_IN_ROW = 10  # of an env, until they are no accident
 
 
 class Env:
@@ -23,7 +26,9 @@ class Env:
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
         self._streams = sticky, actions, self.shuffle = [stream(config.seed, role, index) for role in roles]
-        self.game = AtariGame(config.env_id, sticky, config.frame_skip, config.sticky, config.max_frames)
+        self._make = lambda: AtariGame(config.env_id, sticky, config.frame_skip, config.sticky, config.max_frames)
+        self.game = self._make()
+        self.errors_in_row = 0
         self.encoder = FrameEncoder(config.features, knowledge.backgrounds)
         self.uniform = actions.random
         self.trajectory = Trajectory()
@@ -33,6 +38,22 @@ class Env:
         """Take the emulator's fresh game as this env's next one."""
         self.score, self.steps = 0, 0
         self.observation = self.encoder.start(self.game.screen)
+
+    def recover(self, error, ahead):
+        """Go on with a new emulator, for this one raised ``error``: its game is lost, what was lived through stays.
+
+        ``ahead``: the value of the state that it left, discounted. Raises ``RunError`` if new ones fail as well.
+        """
+        self.errors_in_row += 1
+        if self.errors_in_row > ERRORS_IN_ROW:
+            raise RunError(
+                f"the emulator of env {self.index} failed {self.errors_in_row} times in a row "
+                f"({type(error).__name__}: {error}): check the installation of ale-py"
+            ) from error
+        self.trajectory.errors += 1
+        self.trajectory.break_off(ahead)
+        self.game = self._make()
+        self.begin()
 
     def state(self):
         """All of it that the next step depends on: arrays, and a dict for JSON."""
@@ -64,6 +85,7 @@ class Player:
         self._by_game = config.sync == "episode"
         self._share = config.games_per_update if self._by_game else config.num_steps
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
+        self._apart = config.reproducible  # a product's bits depend on how many envs think at once
 
     def play(self, network, rollouts=1, stop=False):
         """One round: ``rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
@@ -84,7 +106,7 @@ class Player:
                     return [env.trajectory for env in self.envs]
                 self._step(self.envs, network)
             for env in self.envs:
-                if not env.trajectory.ended:
+                if env.trajectory.length and not env.trajectory.ended:
                     env.trajectory.last_value = self._value(env, network)
         return [env.trajectory for env in self.envs]
 
@@ -100,24 +122,33 @@ class Player:
         codes, point_ends = self._codes, self._point_ends
         seconds, clock = self._phases.seconds, self._phases.clock
         begun = clock()
-        outputs = network.forward([env.observation for env in envs])
+        if self._apart:
+            outputs = [network.forward([env.observation])[0] for env in envs]
+        else:
+            outputs = network.forward([env.observation for env in envs])
         seconds["inference"] += clock() - begun
         choices = [(output.pop(), *sample(output, env.uniform())) for env, output in zip(envs, outputs)]
-        overs = []
+        overs, moved = [], []
         for env, (value, action, log_prob) in zip(envs, choices):
             begun = clock()
-            reward, over = env.game.act(codes[action]), env.game.over()
+            try:
+                reward, over = env.game.act(codes[action]), env.game.over()
+            except Exception as error:  # any: an emulator is a large C++ program
+                env.recover(error, self._gamma * value)
+                continue
             seconds["emulator"] += clock() - begun
+            moved.append(env)
+            env.errors_in_row = 0
             env.score += reward
             env.steps += 1
             end = over or (point_ends and reward != 0)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             overs.append(over)
         begun = clock()
-        for env in envs:
+        for env in moved:
             env.observation = env.encoder.step(env.game.screen)
         seconds["features"] += clock() - begun
-        for env, over in zip(envs, overs):
+        for env, over in zip(moved, overs):
             if over:
                 self._end(env, network)
         return any(overs)

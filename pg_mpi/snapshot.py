@@ -1,10 +1,13 @@
 """A run ↔ a checkpoint: what of every rank is saved, and how it is dealt out again."""
 
+import contextlib
+
 import numpy as np
 
 from pg_mpi.build import Knowledge
-from pg_mpi.config import TrainConfig
+from pg_mpi.config import from_identity
 from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.game.shapes import HEIGHT, WIDTH
 
 FORMAT = 2
 
@@ -47,18 +50,35 @@ def collect(world, config, knowledge, learner, tally, envs):
     return arrays, facts
 
 
+@contextlib.contextmanager
+def _taken_apart():
+    """Within: a checkpoint is data that anyone may have written. Raises ``CheckpointError`` for what makes no run."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:  # any: wrong names, types and sizes make nearly any
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"the checkpoint holds no run of pg_mpi ({type(error).__name__}: {reason})") from None
+
+
 def knowledge_of(arrays, facts):
-    """What the saved run knew of its game."""
-    return Knowledge(arrays["backgrounds"], facts["codes"], facts["swap"])
+    """What the saved run knew of its game. Raises ``CheckpointError``."""
+    with _taken_apart():
+        codes, swap = [int(code) for code in facts["codes"]], facts["swap"]
+        if swap is not None and sorted(swap) != list(range(len(codes))):
+            raise ValueError(f"actions exchanged as {swap}")
+        backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
+        if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
+            raise ValueError(f"backgrounds of shape {backgrounds.shape}")
+        return Knowledge(backgrounds, codes, swap)
 
 
 def config_of(path, facts):
     """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
-    try:
-        if facts["format"] == FORMAT:
-            return TrainConfig(**facts["identity"])
-    except (KeyError, TypeError):
-        pass
+    if isinstance(facts, dict) and facts.get("format") == FORMAT:
+        with _taken_apart():
+            return from_identity(facts["identity"])
     raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi")
 
 
@@ -67,7 +87,9 @@ def check_fits(path, facts, config, ranks):
 
     Raises ``UsageError`` if the checkpoint is of a run with other settings, or its envs do not divide.
     """
-    saved, ours, envs = _identity(config_of(path, facts)), _identity(config), len(facts["envs"])
+    saved, ours = _identity(config_of(path, facts)), _identity(config)
+    with _taken_apart():
+        envs = len(facts["envs"])
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
@@ -82,20 +104,25 @@ def check_fits(path, facts, config, ranks):
 
 def apply(arrays, facts, policy, learner, tally, envs):
     """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
-    fill(policy.theta, arrays["theta"])
-    fill(learner.optimizer.state, arrays["optimizer"])
-    learner.restore(facts["learner"])
-    tally.restore(facts["tally"])
-    cuts = np.cumsum(arrays["emulator_sizes"])
-    emulators = np.split(arrays["emulators"], cuts[:-1])
-    for env in envs:
-        env.restore({"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}, facts["envs"][env.index])
+    with _taken_apart():
+        fill(policy.theta, arrays["theta"])
+        fill(learner.optimizer.state, arrays["optimizer"])
+        learner.restore(facts["learner"])
+        tally.restore(facts["tally"])
+        if arrays["masks"].shape[1:] != (3, HEIGHT * WIDTH // 8):
+            raise ValueError(f"masks of shape {arrays['masks'].shape}")
+        cuts = np.cumsum(arrays["emulator_sizes"])
+        emulators = np.split(arrays["emulators"], cuts[:-1])
+        for env in envs:
+            parts = {"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}
+            env.restore(parts, facts["envs"][env.index])
 
 
 def fill(array, saved):
-    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if the shapes differ."""
-    if array.shape != saved.shape:
-        error = CheckpointError(f"the checkpoint has arrays of another shape: {saved.shape}, not {array.shape}")
+    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if shapes or kinds differ."""
+    if array.shape != saved.shape or array.dtype.kind != saved.dtype.kind:
+        there, here = (f"{a.dtype} {a.shape}" for a in (saved, array))
+        error = CheckpointError(f"the checkpoint has arrays of another shape or kind: {there}, not {here}")
         error.agreed = True
         raise error
     array[...] = saved

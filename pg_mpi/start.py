@@ -7,9 +7,11 @@ import dataclasses
 import os
 import sys
 
+import numpy as np
+
 from pg_mpi import build, snapshot
 from pg_mpi.config import TrainConfig
-from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.errors import CheckpointError, RunError, UsageError
 from pg_mpi.game.actions import mirror_pairs
 from pg_mpi.record import checkpoint
 from pg_mpi.record.metrics import TensorBoard
@@ -54,6 +56,7 @@ def find_start(config, given, ranks):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if not source:
         config.check(ranks)
+        _check_progress(folder, config, 0)
         knowledge = build.learn_game(config)
         _open_new(folder)
         return Start(config, folder, knowledge)
@@ -68,6 +71,7 @@ def find_start(config, given, ranks):
     config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks)
     if own:
+        _check_progress(folder, config, facts["tally"]["env_steps"])
         checkpoint.set_aside(folder.path, path)
     else:
         _open_new(folder)
@@ -93,10 +97,37 @@ def _check_own(config, source, own):
         warn(f"{config.folder} has a checkpoint of its own and goes on from it, not from {source}")
 
 
+def _check_progress(folder, config, env_steps):
+    """Refuse a start after too many that came to nothing: a batch system would go on with them for ever."""
+    idle = folder.idle_starts(env_steps)
+    if config.idle_starts and idle >= config.idle_starts:
+        raise UsageError(
+            f"the last {idle} starts of {folder.path} came no further than {env_steps:,} steps: see their output why "
+            "(a walltime shorter than an update?), then give --idle-starts 0 once"
+        )
+
+
 def save_checkpoint(folder, env_steps, content, config):
-    """Write ``content``, (arrays, facts), as the folder's checkpoint after ``env_steps``."""
+    """Write ``content``, (arrays, facts), as the folder's checkpoint after ``env_steps``. Raises ``RunError``."""
     path = checkpoint.path_of(folder.checkpoints, env_steps)
-    checkpoint.save(path, *content, keep=config.keep_checkpoints)
+    arrays, _ = content
+    for name in ("theta", "optimizer"):
+        if not np.isfinite(arrays[name]).all():
+            raise RunError(
+                f"after {env_steps:,} steps the {name} holds numbers that are not finite, which is not saved: go on "
+                f"from {_newest(folder)}, with a lower --learning-rate in a new --run-dir if it happens again"
+            )
+    try:
+        checkpoint.save(path, *content, keep=config.keep_checkpoints)
+    except OSError as error:
+        raise RunError(
+            f"the checkpoint {path} cannot be written ({error.strerror}): mend that and run the same command again; "
+            f"it goes on from {_newest(folder)}"
+        ) from None
+
+
+def _newest(folder):
+    return next(iter(checkpoint.candidates(folder.path)), "the beginning, for there is no checkpoint")
 
 
 def warn(line):

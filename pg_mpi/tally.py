@@ -11,19 +11,20 @@ class Tally:
     """What has been played so far, over all ranks.
 
     Attributes:
-        update, env_steps, games: counts.
+        update, env_steps, games, emulator_errors: counts.
         recent: the last 100 games as (score, steps), oldest first.
     """
 
     def __init__(self):
-        self.update = self.env_steps = self.games = 0
+        self.update = self.env_steps = self.games = self.emulator_errors = 0
         self.recent = deque(maxlen=WINDOW)
 
-    def add(self, env_steps, games):
-        """Count one update: its agent steps and its finished games, in env order."""
+    def add(self, env_steps, games, emulator_errors=0):
+        """Count one update: its agent steps, its finished games in env order, and its emulators that failed."""
         self.update += 1
         self.env_steps += env_steps
         self.games += len(games)
+        self.emulator_errors += emulator_errors
         self.recent.extend(tuple(game) for game in games)
 
     @property
@@ -53,6 +54,7 @@ class Tally:
             "return_ci95": self.return_ci95,
             "return_last": self.recent[-1][0] if self.recent else None,
             "length_mean": statistics.fmean(steps for _, steps in self.recent) if self.recent else None,
+            "emulator_errors": self.emulator_errors,
         }
 
     def state(self):
@@ -62,9 +64,11 @@ class Tally:
             "env_steps": self.env_steps,
             "games": self.games,
             "recent": list(self.recent),
+            "emulator_errors": self.emulator_errors,
         }
 
     def restore(self, state):
         """Continue from ``state``."""
         self.update, self.env_steps, self.games = state["update"], state["env_steps"], state["games"]
-        self.recent = deque(map(tuple, state["recent"]), maxlen=WINDOW)
+        self.recent = deque(((score, int(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
+        self.emulator_errors = state.get("emulator_errors", 0)  # older checkpoints lack it

@@ -13,6 +13,7 @@ import sys
 from pg_mpi import STARTED
 from pg_mpi.cluster import comm, launched
 from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.cluster.watchdog import Watchdog
 from pg_mpi.config import parse_train
 
 FINISHED, STOPPED = 0, 75
@@ -23,11 +24,15 @@ def main(world, argv, stop):
     config, given = world.on_root(_settings, argv, world.size)
     from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
-    return loop(world, Trainer(world, config, given), stop)
+    dog = Watchdog(config.watchdog, world.rank, world.size)
+    return loop(world, Trainer(world, config, given), stop, dog.feed)
 
 
-def loop(world, trainer, stop):
-    """Update until a budget, a target or a signal ends it. Collective: every rank must call this."""
+def loop(world, trainer, stop, progress=lambda: None):
+    """Update until a budget, a target or a signal ends it; call ``progress()`` after each round.
+
+    Collective: every rank must call this.
+    """
     config = trainer.config
     while True:
         reason, code = verdict(world, config, trainer.tally, stop)
@@ -38,6 +43,7 @@ def loop(world, trainer, stop):
             trainer.learn()
             trainer.report()
             trainer.keep()
+        progress()
 
 
 def verdict(world, config, tally, stop):

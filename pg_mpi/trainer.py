@@ -7,16 +7,19 @@ import numpy as np
 
 from pg_mpi import build, snapshot
 from pg_mpi.cluster import clocks, pinning
+from pg_mpi.errors import RunError
 from pg_mpi.journal import Journal
-from pg_mpi.learner import Learner
 from pg_mpi.meter import Meter
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import provenance
 from pg_mpi.record.trace import Trace
 from pg_mpi.rollout import Env, Player
 from pg_mpi.schedule import stage
+from pg_mpi.shares import shares_of
 from pg_mpi.start import find_start, save_checkpoint
 from pg_mpi.tally import Tally
+
+SKIPPED_IN_ROW = 10  # updates
 
 
 class Trainer:
@@ -25,7 +28,7 @@ class Trainer:
     Collective: every rank must call the constructor and each method.
 
     Args:
-        parts: what makes the policy and its optimizer, as ``build`` does.
+        parts: what makes the policy and what learns, as ``build`` does.
 
     Attributes:
         config: the settings, with the number of envs per rank that the run really has.
@@ -42,7 +45,7 @@ class Trainer:
         self._folder, self._knowledge = start.folder, start.knowledge
         self._phases = Phases(world.clock, spans=config.trace)
         policy = parts.make_policy(config, start.knowledge)
-        self._learner = Learner(policy, parts.make_optimizer(config, policy), config, world, self._phases)
+        self._learner = parts.make_learner(config, policy, world, self._phases)
         self.tally = Tally()
         self._unsaved = 0  # rollouts learned from since the last checkpoint
         first = world.rank * config.envs_per_rank
@@ -84,16 +87,32 @@ class Trainer:
     def learn(self):
         """Learn from the round that was played, and count it."""
         trajectories = self._trajectories
-        self._stats = self._learner.update(trajectories, self._player.envs[0].shuffle, self._stage)
+        shares = shares_of(trajectories, self._player.envs, self.config, self._world)
+        self._stats = self._learner.update(shares, self._stage)
         with self._phases("allreduce"):
             played = self._world.gather_all(
-                [(t.length, t.games, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))) for t in trajectories]
+                [
+                    (t.length, t.games, t.errors, float(t.rewards.sum()), int(np.count_nonzero(t.rewards)))
+                    for t in trajectories
+                ]
             )
-        steps, games, reward_sums, reward_counts = zip(*(env for rank in played for env in rank))
-        self.tally.add(sum(steps), [game for env in games for game in env])
+        self._check_gradient()
+        steps, games, errors, reward_sums, reward_counts = zip(*(env for rank in played for env in rank))
+        self.tally.add(sum(steps), [game for env in games for game in env], sum(errors))
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.policy.refresh(self._network, self._learner.touched)
+
+    def _check_gradient(self):
+        """Raise ``RunError`` after too many updates in a row without a finite gradient: it will not come back."""
+        if self._learner.skipped_in_row == SKIPPED_IN_ROW:
+            error = RunError(
+                f"the gradient was not finite in {SKIPPED_IN_ROW} updates in a row, the last of them update "
+                f"{self.tally.update + 1}: the same command goes on from the newest checkpoint; if it happens again, "
+                "lower --learning-rate in a new --run-dir"
+            )
+            error.agreed = True
+            raise error
 
     def report(self):
         """Write this update's metrics and show the progress."""
@@ -114,7 +133,6 @@ class Trainer:
             "exchanges": learner.exchanges,
             "bytes_exchanged": learner.bytes_exchanged,
             "restarts": self._restarts,
-            "emulator_errors": 0,  # an emulator error ends the job
             "skipped_updates": learner.skipped,
         }
         with self._phases("record"):

@@ -21,11 +21,12 @@ class Trajectory:
         ends: bool (length,), no later reward counts for this step's return.
         last_value: value of the state after the last step, for returns that the update cuts.
         games: list of (score, steps) of the games that finished.
+        errors: how many emulators failed.
     """
 
     def __init__(self):
         self._seen, self._steps = [], []
-        self.last_value, self.games = 0.0, []
+        self.last_value, self.games, self.errors = 0.0, [], 0
 
     def record(self, observation, action, log_prob, value, reward, end):
         """Append one step. ``observation``: int (n,), the active inputs that the policy saw; not copied."""
@@ -36,6 +37,12 @@ class Trajectory:
         """Add to the last step's reward."""
         action, log_prob, value, reward, end = self._steps[-1]
         self._steps[-1] = action, log_prob, value, reward + gain, end
+
+    def break_off(self, ahead):
+        """Let the last step be an end, with ``ahead`` for what would have come after it."""
+        if self._steps and not self.ended:
+            self.add_reward(ahead)
+            self._steps[-1] = (*self._steps[-1][:-1], True)
 
     @property
     def length(self):

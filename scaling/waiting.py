@@ -109,13 +109,15 @@ def _crowded(ranks):
 def model(run):
     """The share of waiting on more and more ranks that the order statistics of a run's games make: a dict by ranks.
 
-    Empty after too few updates. Each rank has a core of its own there.
+    Empty after too few updates. Each rank has a core of its own there, and as large a share of a minibatch as in the
+    run: else exchanges of ever fewer samples would hide the waiting.
     """
     try:
         costs = read_costs(run)
     except UsageError:
         return {}
-    return {ranks: predict(costs, ranks, (exchange.NAMED["memory"],) * 2)["wait_fraction"] for ranks in MODELLED}
+    network, each = (exchange.NAMED["memory"],) * 2, costs.settings["minibatch_size"] // costs.ranks
+    return {ranks: predict(costs, ranks, network, minibatch=each * ranks)["wait_fraction"] for ranks in MODELLED}
 
 
 def measure(run, ranks):

@@ -11,7 +11,7 @@ import time
 import traceback
 
 from pg_mpi.cluster import launched
-from pg_mpi.errors import UsageError
+from pg_mpi.errors import RunError, UsageError
 
 
 class World:
@@ -135,15 +135,15 @@ def run(main, argv, optional_mpi=False):
     try:
         world = connect(optional_mpi)
         code = main(world, argv)
-    except UsageError as error:
+    except (UsageError, RunError) as error:
+        code = 2 if isinstance(error, UsageError) else 1
         together = world is None or world.size == 1 or getattr(error, "agreed", False)
         # alone where a launcher promised more, every process is a rank 0: the launcher knows the first
         speaks = launched.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
         if speaks:
             print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
         if not together:
-            world.abort(2)
-        code = 2
+            world.abort(code)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
         _die(world, error)
     _leave(code)

@@ -4,11 +4,13 @@ A file holds named arrays, a ``facts`` array (JSON as bytes) and the SHA-256 of 
 ever executed: pickles are refused. It holds no wall-clock time, so equal runs write equal files.
 """
 
+import contextlib
 import hashlib
-import io
 import json
+import math
 import os
 import re
+import stat
 import zipfile
 
 import numpy as np
@@ -49,24 +51,33 @@ def save(path, arrays, facts, keep=3):
     content = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
     temporary = path + ".tmp"
-    with open(temporary, "wb") as file:
-        np.savez(file, **content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, **content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
     _sync_folder(folder)
     for old in listing(folder)[keep:]:
         if old != path:
-            os.remove(old)
+            with contextlib.suppress(OSError):  # a folder by that name, say, which is none of ours
+                os.remove(old)
 
 
 def load(path):
     """The arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
     try:
-        if os.path.getsize(path) > LARGEST:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):  # opening a pipe would wait for ever
+            raise ValueError("not a file")
+        if about.st_size > LARGEST:
             raise ValueError("too large")
-        with open(path, "rb") as file:
-            content = _arrays(zipfile.ZipFile(io.BytesIO(file.read())))
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            content = _arrays(archive)
         digest = content.pop("sha256").tobytes()
         if digest != _digest(content):
             raise ValueError("its checksum does not fit")
@@ -109,8 +120,22 @@ def _arrays(archive):
         if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
             raise ValueError(f"member {member.filename!r} is not one of ours")
         with archive.open(member) as file:
-            content[member.filename[:-4]] = np.lib.format.read_array(file, allow_pickle=False)
+            content[member.filename[:-4]] = _array(file, member.file_size)
     return content
+
+
+def _array(file, size):
+    """The array of numbers in a npy file of ``size`` bytes: not a byte more is asked for than its header says."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError("an array of an unknown format")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in "fiu" or fortran:
+        raise ValueError(f"an array of {dtype}")
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"an array that is not as large as its shape {shape}")
+    return np.frombuffer(file.read(), dtype=dtype, count=count).reshape(shape)
 
 
 def _digest(content):

@@ -11,7 +11,7 @@ import sys
 import time
 
 from pg_mpi import __version__
-from pg_mpi.errors import UsageError
+from pg_mpi.errors import RunError, UsageError
 
 LOCK_PATIENCE = 10.0  # seconds: the ranks of a killed job need a moment to die
 
@@ -91,13 +91,36 @@ class RunFolder:
 
     def begin(self, settings, facts):
         """Write ``config.json`` with this start added; returns how many starts there were before."""
-        try:
-            with open(self.file("config.json"), encoding="utf-8") as file:
-                starts = json.load(file)["starts"]
-        except (OSError, ValueError, KeyError, TypeError):
-            starts = []
+        starts = self.starts()
         write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
         return len(starts)
+
+    def starts(self):
+        """The facts of the folder's starts so far: a list of dicts."""
+        try:
+            with open(self.file("config.json"), encoding="utf-8") as file:
+                return [dict(start) for start in json.load(file)["starts"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def idle_starts(self, env_steps):
+        """How many of the last starts began where the run still is, after ``env_steps``, and did not finish it."""
+        if os.path.exists(self.file("DONE")):
+            return 0
+        begun = [start.get("env_steps") for start in self.starts()]
+        return next((n for n, where in enumerate(reversed(begun)) if where != env_steps), len(begun))
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Within: what cannot be written ends the run with one line. Raises ``RunError``."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be written ({error.strerror}): mend that and run the same command again; it goes on from "
+            "the newest checkpoint"
+        ) from None
 
 
 def write_json(path, content, indent=1):

@@ -8,6 +8,8 @@ drawn as one block of all its time in the round, one after another from where th
 import json
 import os
 
+from pg_mpi.record.run_folder import writing
+
 PLAY = "play"
 #: Phases that take turns within ``play``.
 PARTS = ("emulator", "reset", "features", "inference")
@@ -27,9 +29,10 @@ class Trace:
 
     def __init__(self, folder, rank, host, start, zero):
         self._rank, self._zero, self._held = rank, zero, []
-        path = os.path.join(folder, f"rank-{rank:06d}-start-{start:03d}.json")
-        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 held until the end
-        self._file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+        self._path = os.path.join(folder, f"rank-{rank:06d}-start-{start:03d}.json")
+        with writing(self._path):
+            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115 held until the end
+            self._file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
         self._note("process_name", 0, name=f"rank {rank} on {host}")
         self._note("process_sort_index", 0, sort_index=rank)
         for line, name in LINES.items():
@@ -60,12 +63,14 @@ class Trace:
         self._held.append({**event, "args": args})
 
     def _write(self):
-        self._file.writelines(json.dumps(event) + ",\n" for event in self._held)
-        self._file.flush()
+        with writing(self._path):
+            self._file.writelines(json.dumps(event) + ",\n" for event in self._held)
+            self._file.flush()
         self._held = []
 
     def close(self):
         """Write out the rest, and end the file as JSON wants it. One that a kill left open is opened all the same."""
         self._write()
-        self._file.write("{}]}\n")
-        self._file.close()
+        with writing(self._path):
+            self._file.write("{}]}\n")
+            self._file.close()

@@ -12,10 +12,10 @@ from scipy.optimize import nnls
 from pg_mpi import build, snapshot
 from pg_mpi.batch import Batch
 from pg_mpi.cluster.comm import World
-from pg_mpi.learner import Learner
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 from pg_mpi.schedule import stage
+from pg_mpi.shares import Share
 from pg_mpi.tally import Tally
 
 ROUNDS = 8
@@ -32,7 +32,7 @@ def probe(path, arrays, facts, envs_per_rank):
     knowledge = snapshot.knowledge_of(arrays, facts)
     policy = build.make_policy(config, knowledge)
     envs = [Env(index, config, knowledge) for index in range(config.envs_per_rank)]
-    learner = Learner(policy, build.make_optimizer(config, policy), config, World(), Phases())
+    learner = build.make_learner(config, policy, World(), Phases())
     tally = Tally()
     snapshot.apply(arrays, facts, policy, learner, tally, envs)
     now = stage(config, tally.env_steps)
@@ -60,8 +60,8 @@ def learning(policy, config, played, now):
     for share in shares:
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share))
         phases = Phases()
-        learner = Learner(policy, build.make_optimizer(config, policy), sized, World(), phases)
-        learner.update(played, np.random.default_rng(0), now)
+        learner = build.make_learner(sized, policy, World(), phases)
+        learner.update([Share(played, np.random.default_rng(0), 0, 1)], now)
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"] + phases.seconds["optimizer"])
     columns, spent = np.array(rows, dtype=float), np.array(spent)

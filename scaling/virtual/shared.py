@@ -1,19 +1,19 @@
-"""What virtual ranks may hold in common: the weights, which are the same on all ranks between two calls."""
+"""What virtual ranks hold in common: the weights and all that is made of them, which are the same on every rank.
+
+What every rank does alike to them, above all the step of the optimizer, the first that comes to it does, and it costs
+all. Between its reading and its writing of the weights lie exchanges, which all ranks must have come to.
+"""
 
 import copy
 
 import numpy as np
 
 from pg_mpi import build
+from pg_mpi.learner import Learner
 
 
 class SharedParts:
-    """``pg_mpi.build`` for many ranks in one process: one policy and one network, one optimizer state.
-
-    Every rank writes the very same bits there, after all have read what they need: between the reading and the writing
-    of an update lie exchanges, which all must have come to. Each rank keeps its own count of steps, and is charged for
-    its own writing. An optimizer that changes its state as a whole, as RMSProp does, is not shared.
-    """
+    """``pg_mpi.build`` for many ranks in one process: one policy and one network, one optimizer and its state."""
 
     def __init__(self):
         self._policy = self._optimizer = None
@@ -23,6 +23,7 @@ class SharedParts:
             self._policy = build.make_policy(config, knowledge)
             network = self._policy.expand()
             self._policy.expand = lambda: self._up_to_date(network)
+            self._optimizer = build.make_optimizer(config, self._policy)
         return self._policy
 
     def _up_to_date(self, network):
@@ -30,12 +31,20 @@ class SharedParts:
         self._policy.refresh(network, np.arange(self._policy.rows))
         return network
 
-    def make_optimizer(self, config, policy):
-        if self._optimizer is None:
-            self._optimizer = build.make_optimizer(config, policy)
-        return copy.copy(self._optimizer)
+    def make_learner(self, config, policy, world, phases):
+        return SharedLearner(policy, self._optimizer, config, world, phases)
 
 
-def parts_for(config):
-    """How the virtual ranks of a run with these settings get their parts."""
-    return build if config.method == "reinforce" else SharedParts()
+class SharedLearner(Learner):
+    """A ``Learner`` whose weights, optimizer and sessions are those of all virtual ranks, but for the gradient."""
+
+    def _open(self, rows, stage):
+        ours = copy.copy(self._world.once(super()._open, rows, stage))
+        ours.clear()
+        return ours
+
+    def _apply(self, session, limit):
+        return self._world.once(super()._apply, session, limit)
+
+    def _close(self, session, rows):
+        self._world.once(super()._close, session, rows)

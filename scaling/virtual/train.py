@@ -10,7 +10,7 @@ from pg_mpi.train import loop
 from pg_mpi.trainer import Trainer
 from scaling import command
 from scaling.exchange import NAMED, named, two_levels
-from scaling.virtual.shared import parts_for
+from scaling.virtual.shared import SharedParts
 from scaling.virtual.world import Hub
 
 
@@ -20,7 +20,7 @@ def main(argv):
     stop = StopFlag(launched=True)  # the death of scaling.virtual ends this too
     config, given = parse_train(argv[4:])
     pinning.pin_threads()
-    parts = parts_for(config)
+    parts = SharedParts()
     hub = Hub(ranks, lambda size: two_levels(ranks, size, node, NAMED["memory"], network), crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
     return codes[0]

@@ -35,6 +35,7 @@ class Hub:
         self._turns = [threading.Semaphore(0) for _ in range(size)]
         self._clocks = [time.monotonic() - STARTED] * size  # every rank has imported what this process has
         self._items, self._result, self._resumed = [None] * size, None, 0.0
+        self._made = {}  # (result, seconds) of the calls that not all ranks have come to
         self.error = None
 
     def run(self, main):
@@ -78,6 +79,16 @@ class Hub:
         """Let a rank's clock go on by so much more; it must be its turn."""
         self._clocks[rank] += seconds
 
+    def once(self, rank, number, function):
+        """The result of the ranks' call of this ``number``, which the first to come makes; it costs all the same."""
+        if number not in self._made:
+            begun = thread_time()
+            self._made[number] = function(), thread_time() - begun
+            return self._made[number][0]
+        result, seconds = self._made[number] if rank < self.size - 1 else self._made.pop(number)
+        self.delay(rank, self._crowd * seconds)
+        return result
+
     def meet(self, rank, item, combine, size):
         """Give ``item``, wait for the others', return ``combine(items)``; costs an exchange of ``size`` bytes."""
         self._clocks[rank] = self.clock(rank)
@@ -101,6 +112,7 @@ class VirtualWorld:
 
     def __init__(self, hub, rank):
         self._hub, self.rank, self.size = hub, rank, hub.size
+        self._calls = 0  # of ``once``
 
     def clock(self):
         """This rank's time, as ``time.monotonic`` would tell it."""
@@ -150,6 +162,11 @@ class VirtualWorld:
             error.agreed = True
             raise error
         return result
+
+    def once(self, function, *args):
+        """``function(*args)`` for all ranks: it must do the same on every one, to what they hold in common."""
+        self._calls += 1
+        return self._hub.once(self.rank, self._calls, lambda: function(*args))
 
     def mpi_version(self):
         return f"none: {self.size} virtual ranks of scaling.virtual"

@@ -1,6 +1,9 @@
 """The trainer with a fault planted on one rank; used by test_failures.py. Usage: FAULT [train arguments]."""
 
 import functools
+import os
+import resource
+import signal
 import sys
 
 from pg_mpi import train
@@ -24,6 +27,15 @@ def plant(fault, rank):
             sys.exit(3)
         if fault == "exit0":
             sys.exit(0)
+        if fault == "exit_hard":
+            os._exit(0)
+        if fault in signal.Signals.__members__:
+            os.kill(os.getpid(), signal.Signals[fault])
+        if fault == "loop":
+            while True:
+                pass
+        if fault == "greedy loop":
+            sum(range(10**15))  # in C, without ever letting go of the interpreter
         if fault in ("weights", "weights0"):
             self._learner.policy.theta[12345] += 1e-7
         if fault == "usage":
@@ -34,8 +46,59 @@ def plant(fault, rank):
     Trainer.learn = faulty
 
 
+def plant_nan(rank, updates):
+    """Let the gradient of rank 1 be NaN in these updates, once in each."""
+    from pg_mpi.agent.policy import Policy
+    from pg_mpi.trainer import Trainer
+
+    learn, backward = Trainer.learn, Policy.backward
+    left = set(updates)
+
+    def faulty(self):
+        self._learner.policy.update = self.tally.update + 1
+        learn(self)
+
+    def spoilt(self, theta, x, hidden, d_outputs, out):
+        backward(self, theta, x, hidden, d_outputs, out)
+        if rank == 1 and self.update in left:
+            left.remove(self.update)
+            out[7] = float("nan")
+
+    Trainer.learn, Policy.backward = faulty, spoilt
+
+
+def plant_emulator_errors(rank, chance):
+    """Let the emulators of rank 1 raise with this probability at each step."""
+    import numpy as np
+
+    from pg_mpi.game.atari import AtariGame
+
+    act, rng = AtariGame.act, np.random.default_rng(rank)
+
+    def faulty(self, action):
+        if rank == 1 and rng.random() < chance:
+            raise RuntimeError("planted in the emulator")
+        return act(self, action)
+
+    AtariGame.act = faulty
+
+
+def plant_full_disk(rank, size):
+    """Let files of rank 0 grow to ``size`` bytes and no further: the kernel refuses as it does on a full disk."""
+    if rank == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
 def main(world, argv, stop):
-    plant(argv[0], world.rank)
+    fault, _, value = argv[0].partition(":")
+    if fault == "nan":
+        plant_nan(world.rank, {int(update) for update in value.split(",")})
+    elif fault == "emulator":
+        plant_emulator_errors(world.rank, float(value))
+    elif fault == "disk":
+        plant_full_disk(world.rank, int(value))
+    else:
+        plant(fault, world.rank)
     return train.main(world, argv[1:], stop)
 
 

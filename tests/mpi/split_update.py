@@ -15,6 +15,7 @@ from pg_mpi.config import parse_train
 from pg_mpi.learner import Learner
 from pg_mpi.record.phases import Phases
 from pg_mpi.schedule import Stage
+from pg_mpi.shares import Share
 from pg_mpi.trajectory import Trajectory
 
 LENGTHS = [40, 7, 25]
@@ -50,7 +51,8 @@ def main(world, argv):
     kind = RMSProp if method == "reinforce" else Adam
     learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, Phases())
     mine = [lived(int(index)) for index in shares.split("|")[world.rank].split(",") if index]
-    stats = [learner.update(mine, InOrder(), Stage()) for _ in range(2)]
+    share = [Share(mine, InOrder(), world.rank, world.size)]
+    stats = [learner.update(share, Stage()) for _ in range(2)]
     weights = world.gather_all(policy.theta.tobytes())
     assert len(set(weights)) == 1, "ranks differ"
     if world.rank == 0:

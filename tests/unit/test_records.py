@@ -43,7 +43,7 @@ def test_tally_counts_a_window_of_100_games():
     tally.add(500, [(19, 250)])
     assert tally.return_mean == pytest.approx(-20.6)
     assert tally.reached(-20.6) and not tally.reached(-20.5) and not tally.reached(None)
-    tally.add(100, [(21, 100)] * 100)
+    tally.add(100, [(21, 100)] * 100, emulator_errors=2)
     assert (tally.games, tally.env_steps, tally.update, tally.return_mean) == (200, 1100, 3, 21)
     other = Tally()
     other.restore(json.loads(json.dumps(tally.state())))
@@ -54,6 +54,7 @@ def test_tally_counts_a_window_of_100_games():
         "return_ci95": 0,
         "return_last": 21,
         "length_mean": 100,
+        "emulator_errors": 2,
     }
 
 

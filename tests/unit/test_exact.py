@@ -1,0 +1,62 @@
+"""Sums that do not depend on their order."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pg_mpi.agent.exact import COARSE, FINE, on_grid
+from pg_mpi.session import Session, Sums
+
+
+def sums(terms, rng):
+    """The sums of the same float64 terms in many orders and groupings."""
+    found = set()
+    for _ in range(50):
+        mixed = rng.permutation(terms)
+        cut = rng.integers(1, len(terms) - 1)
+        found.add(float(sum(mixed[:cut]) + sum(mixed[cut:])))
+    return found
+
+
+@pytest.mark.parametrize("bits, size", [(FINE, 100.0), (COARSE, 1e6)])
+def test_no_order_makes_a_difference(bits, size):
+    rng = np.random.default_rng(0)
+    terms = rng.normal(size=200) * size
+    assert len(sums(terms, rng)) > 1, "plain sums depend on the order"
+    (whole,) = sums(on_grid(terms, bits), rng)
+    assert whole == pytest.approx(math.fsum(terms), abs=200 * 2.0**-bits)
+
+
+def test_the_grid():
+    assert on_grid(0.3, 2) == 0.25 and on_grid(-1.4, 0) == -1.0
+    np.testing.assert_array_equal(on_grid(np.float32([0.1, 7]), 3), [0.125, 7])
+    assert on_grid(np.float32([1e-3])).dtype == np.float64
+    assert not np.isfinite(on_grid([np.nan, np.inf])).any()
+
+
+def test_a_session_adds_shares_exactly():
+    rng = np.random.default_rng(1)
+    gradients = rng.normal(size=(5, 7)).astype(np.float32)
+    found = set()
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1]):
+        session = Session(np.zeros(7, np.float32), None, 0.1, 0.0, 0, exact=True)
+        for _ in range(2):  # a second minibatch starts from nothing
+            for k in order:
+                session.out[:] = gradients[k]
+                session.take_in()
+            session.buffer[-1], session.empty = 5, True
+        mean = session.mean()
+        assert mean.dtype == np.float32
+        np.testing.assert_allclose(mean, gradients.mean(axis=0), rtol=1e-6)
+        found.add(mean.tobytes())
+    assert len(found) == 1
+
+
+def test_sums():
+    plain, exact = Sums(("a", "b")), Sums(("a", "b"), exact=True)
+    for each in (plain, exact):
+        each.add(0.1, 2)
+        each.add(0.2, 3)
+    assert plain.values.tolist() == [0.1 + 0.2, 5]
+    assert exact.values.tolist() == [(round(0.1 * 2**20) + round(0.2 * 2**20)) / 2**20, 5]

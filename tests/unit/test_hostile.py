@@ -1,0 +1,142 @@
+"""Checkpoints that someone damaged or forged: one error of our own, little memory, and nothing is executed."""
+
+import json
+import os
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from pg_mpi import snapshot
+from pg_mpi.cluster.comm import World
+from pg_mpi.config import parse_train
+from pg_mpi.errors import CheckpointError
+from pg_mpi.record import checkpoint
+from pg_mpi.trainer import Trainer
+
+WORDS = ["--envs-per-rank", "2", "--hidden", "8", "--sync", "steps", "--num-steps", "32", "--minibatch-size", "64"]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Arrays and facts of a real run's checkpoint, and its file's bytes."""
+    folder = tmp_path_factory.mktemp("run")
+    trainer = Trainer(World(), *parse_train(["--run-dir", str(folder), *WORDS]))
+    trainer.save()
+    (path,) = checkpoint.candidates(str(folder))
+    with open(path, "rb") as file:
+        return *checkpoint.load(path), file.read()
+
+
+def take_up(path, folder):
+    """All that a trainer does with a checkpoint."""
+    Trainer(World(), *parse_train(["--run-dir", str(folder), "--resume", str(path), *WORDS]))
+
+
+def damage(content, rng):
+    """The bytes of a file, spoilt in one of several ways."""
+    spoilt, way = bytearray(content), rng.integers(5)
+    if way == 0:
+        for at in rng.integers(0, len(spoilt), rng.integers(1, 20)):
+            spoilt[at] ^= 1 << rng.integers(8)
+    elif way == 1:
+        del spoilt[rng.integers(len(spoilt)) :]
+    elif way == 2:
+        at, size = rng.integers(len(spoilt)), rng.integers(1, 5000)
+        spoilt[at : at + size] = bytes(len(spoilt[at : at + size]))
+    elif way == 3:  # in the directory at the end, or in the first header, where names, sizes and shapes stand
+        at = rng.integers(-900, 0) if rng.random() < 0.5 else rng.integers(200)
+        spoilt[at] = rng.integers(256)
+    else:
+        a, b = np.sort(rng.integers(0, len(spoilt), 2))
+        spoilt[a:b] = spoilt[a:b][::-1]
+    return bytes(spoilt)
+
+
+def test_damaged_files(tmp_path, saved):
+    _, facts, content = saved
+    path, rng = tmp_path / "step.npz", np.random.default_rng(0)
+    refused = most = 0
+    tracemalloc.start()
+    for _ in range(400):
+        path.write_bytes(damage(content, rng))
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        try:
+            assert checkpoint.load(str(path))[1] == facts, "a file with other content passed"
+        except CheckpointError as error:
+            assert "\n" not in str(error)
+            refused += 1
+        most = max(most, tracemalloc.get_traced_memory()[1] - before)
+    tracemalloc.stop()
+    assert refused > 200 and most < 2 * len(content)
+
+
+@pytest.mark.parametrize(
+    "shape, dtype",
+    [((10**12,), "<f4"), ((2**40, 2**40), "<f4"), ((-5,), "<f4"), ((3,), "|O"), ((3,), "<U9"), ((3,), "<c8")],
+)
+def test_a_header_that_lies_costs_nothing(tmp_path, shape, dtype):
+    path = tmp_path / "lies.npz"
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "theta.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(12)
+        )
+    tracemalloc.start()
+    with pytest.raises(CheckpointError):
+        checkpoint.load(str(path))
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(CheckpointError, match="not a file"):
+        checkpoint.load(str(tmp_path / "pipe.npz"))
+
+
+FORGED = {
+    "no theta": lambda arrays, facts: arrays.pop("theta"),
+    "theta of another size": lambda arrays, facts: arrays.update(theta=arrays["theta"][:-1]),
+    "theta of another shape": lambda arrays, facts: arrays.update(theta=arrays["theta"][None]),
+    "theta of integers": lambda arrays, facts: arrays.update(theta=arrays["theta"].astype(np.int64)),
+    "no optimizer": lambda arrays, facts: arrays.pop("optimizer"),
+    "backgrounds of another screen": lambda arrays, facts: arrays.update(backgrounds=arrays["backgrounds"][:, :7]),
+    "no backgrounds": lambda arrays, facts: arrays.update(backgrounds=arrays["backgrounds"][:0]),
+    "an emulator cut short": lambda arrays, facts: arrays.update(emulators=arrays["emulators"][:-100]),
+    "sizes of emulators": lambda arrays, facts: arrays.update(emulator_sizes=np.array([-1, 10**9])),
+    "masks of one env": lambda arrays, facts: arrays.update(masks=arrays["masks"][:1]),
+    "masks of another shape": lambda arrays, facts: arrays.update(masks=arrays["masks"][:, :, :3]),
+    "facts of nothing": lambda arrays, facts: facts.clear(),
+    "another format": lambda arrays, facts: facts.update(format="2"),
+    "an unknown setting": lambda arrays, facts: facts["identity"].update(colour="red"),
+    "a setting of another type": lambda arrays, facts: facts["identity"].update(hidden=[8]),
+    "a huge setting": lambda arrays, facts: facts["identity"].update(hidden=10**15),
+    "no codes": lambda arrays, facts: facts.pop("codes"),
+    "codes that are none": lambda arrays, facts: facts.update(codes="fire"),
+    "swapped with nothing": lambda arrays, facts: facts.update(swap=[0, 1, 99]),
+    "no counters": lambda arrays, facts: facts.update(learner={}),
+    "a tally of words": lambda arrays, facts: facts["tally"].update(recent="none"),
+    "envs that are no list": lambda arrays, facts: facts.update(envs=7),
+    "no envs": lambda arrays, facts: facts.update(envs=[]),
+    "a stream without a state": lambda arrays, facts: facts["envs"][0].update(streams=[{}, {}, {}]),
+    "a stream of another generator": lambda arrays, facts: facts["envs"][0]["streams"][0].update(
+        bit_generator="MT19937"
+    ),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED.keys())
+def test_forged_contents_with_a_good_checksum(tmp_path, saved, forge):
+    arrays, facts, _ = saved
+    arrays, facts = dict(arrays), json.loads(json.dumps(facts))
+    forge(arrays, facts)
+    path = tmp_path / "forged.npz"
+    checkpoint.save(str(path), arrays, facts)
+    with pytest.raises(Exception) as caught:
+        take_up(path, tmp_path / "run")
+    assert isinstance(caught.value, snapshot.UsageError), repr(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not checkpoint.candidates(str(tmp_path / "run"))
