@@ -13,6 +13,7 @@ import threading
 import time
 
 LOOKS = 1.0  # seconds between two looks, at most
+LAST_WORDS = 1.0  # seconds for the other ranks to print theirs: the first to end ends all
 START = 60.0  # seconds that the start may take, where updates have less
 
 
@@ -38,13 +39,14 @@ class Watchdog:
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
         while hungry < (limit := self._limit if meals else max(self._limit, START)):
             # where a call into C never lets go of the interpreter, this thread cannot run, but the one of C's can
-            faulthandler.dump_traceback_later(limit + LOOKS, exit=True)
+            faulthandler.dump_traceback_later(limit + LAST_WORDS / 2, exit=True)
             before = time.monotonic()
             time.sleep(pause)
             # while the whole process was stopped, as batch systems do that suspend jobs, nobody starved
             hungry += min(time.monotonic() - before, 2 * pause)
             if self._meals != meals:
                 hungry, meals = 0.0, self._meals
+        faulthandler.cancel_dump_traceback_later()
         sys.stdout.flush()
         print(
             f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). It was here:",
@@ -52,4 +54,5 @@ class Watchdog:
             flush=True,
         )
         faulthandler.dump_traceback(all_threads=True)
+        time.sleep(LAST_WORDS)
         os._exit(1)
