@@ -89,9 +89,10 @@ def draw_predict(path, result):
         if known:
             points = [row["ranks"] for row in known], [row["measured"] for row in known]
             speed.scatter(*points, color="black", s=20, zorder=3, label="measured")
-        speed.axvline(result["pays_to"], color=COLOURS["wait"], linewidth=0.9, linestyle="--")
-        speed.annotate(f"pays up to {result['pays_to']:,}", (result["pays_to"], speed.get_ylim()[0]), (4, 8),
-                       textcoords="offset points", color=COLOURS["wait"])  # fmt: skip
+        if result["pays_to"] < ranks[-1]:
+            speed.axvline(result["pays_to"], color=COLOURS["wait"], linewidth=0.9, linestyle="--")
+            speed.annotate(f"pays up to {result['pays_to']:,}", (result["pays_to"], speed.get_ylim()[0]), (4, 8),
+                           textcoords="offset points", color=COLOURS["wait"])  # fmt: skip
         speed.set(xscale="log", yscale="log", xlabel="ranks", ylabel="steps/s of all ranks")
         speed.legend(loc="upper left", frameon=False)
         waits, sent = ([row[key] for row in rows] for key in ("wait_fraction", "allreduce_fraction"))
