@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-batch test-browser flamegraph lint clean
+.PHONY: help train test test-batch test-browser chaos flamegraph lint clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -27,6 +27,9 @@ test-batch: $(STAMP)  ## run the job scripts on a real SLURM of four nodes, here
 test-browser: $(STAMP)  ## look at the report in a real browser, light and dark (installs Chromium on Debian, as root)
 	@sh tests/browser/install.sh
 	@$(PY) -m pytest tests/browser $(ARGS)
+
+chaos: $(STAMP)  ## kill, stop, fill, spoil and cut what a run needs, and count what is lost; CHAOS=full: for hours
+	@$(PY) tests/chaos/run.py $(ARGS)
 
 flamegraph: $(STAMP)  ## where the time of every rank goes, line by line, in a minute of training: runs/flamegraph.svg
 	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'

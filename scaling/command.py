@@ -74,6 +74,7 @@ def run(main):
 
     A signal ends it in order, with its job: what was measured is kept, and the same command goes on.
     """
+    mpirun.ensure_home()
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, _stop)
     try:

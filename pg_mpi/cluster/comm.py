@@ -11,6 +11,7 @@ import time
 import traceback
 
 from pg_mpi.cluster import launched
+from pg_mpi.cluster.mpirun import ensure_home
 from pg_mpi.errors import RunError, UsageError
 
 
@@ -114,6 +115,7 @@ class World:
 
 def connect(optional=False):
     """Start MPI and return its ``World``; with ``optional``, a world of one where MPI cannot be loaded."""
+    ensure_home()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:

@@ -35,7 +35,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import start_command, system_mpi, usable_threads
+from pg_mpi.cluster.mpirun import ensure_home, start_command, system_mpi, usable_threads
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
@@ -97,6 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--system-mpi", action="store_true", help="does the machine's own MPI work here?")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")
     options = parser.parse_args(arguments)
+    ensure_home()
     if options.system_mpi:
         return 0 if system_mpi() else 1
     job = options.job[1:] if options.job[:1] == ["--"] else options.job

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,13 @@ FLAVOURS = {
     "Intel MPI": r"Intel\(R\) MPI Library\b.*?(\d+)",
     "MPICH": r"(?:HYDRA build details:\s+Version:|MPICH Version:)\s+(\d+)",
 }
+
+
+def ensure_home() -> None:
+    """Set ``HOME`` if it is not: Open MPI 5 and its mpirun do not start without one."""
+    if "HOME" not in os.environ:
+        home = os.path.expanduser("~")
+        os.environ["HOME"] = home if os.path.isdir(home) else tempfile.gettempdir()
 
 
 def parse_flavour(text: str) -> Flavour | None:

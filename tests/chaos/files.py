@@ -1,0 +1,110 @@
+"""Damaged checkpoints: of a run that goes on, and by the thousand; disks that are full."""
+
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+from jobs import STEPS, command, newest, one_line, run
+from outcome import FAULTY, fault
+
+from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.errors import CheckpointError
+from pg_mpi.record import checkpoint
+
+RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 2, "--seed", 4]
+HALF, WHOLE = (["--total-timesteps", 2 * 128 * updates] for updates in (8, 14))
+
+
+def _train(folder, name, *flags):
+    result = run(command(2, "pg_mpi.train", "--run-dir", name, *RUN, *flags), folder)
+    assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+    return result
+
+
+def _spoil(path, way, rng):
+    content = bytearray(Path(path).read_bytes())
+    if way == "a folder":
+        os.remove(path)
+        return os.mkdir(path)
+    if way == "flipped":
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        content[len(content) // 2] ^= 1
+    if way == "cut short":
+        del content[rng.randrange(len(content)) :]
+    if way == "zeroed":
+        content = bytes(len(content))
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+@fault("newest checkpoint flipped, cut short, zeroed or a folder", tries=8, full=40)
+def newest_damaged(tally, folder, tries, seed):
+    rng = random.Random(seed)
+    _train(folder, "whole", *WHOLE)
+    _train(folder, "half", *HALF)
+    for number in range(tries):
+        with tally.trying():
+            name = f"run-{number}"
+            shutil.copytree(folder / "half", folder / name)
+            _spoil(newest(folder, name)[0], ("flipped", "cut short", "zeroed", "a folder")[number % 4], rng)
+            with tally.recovering():
+                result = _train(folder, name, *WHOLE)
+            assert result.stderr.count("is not a usable checkpoint") == 1, f"wrong: no warning {result.stderr}"
+            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: other bits"
+
+
+@fault("no good checkpoint left", tries=2)
+def none_good(tally, folder, tries, seed):
+    rng = random.Random(seed)
+    _train(folder, "run", *HALF)
+    for path in checkpoint.candidates(str(folder / "run")):
+        _spoil(path, "cut short", rng)
+    for _ in range(tries):
+        with tally.trying():
+            result = run(command(2, "pg_mpi.train", "--run-dir", "run", *RUN, *WHOLE), folder)
+            assert result.returncode == 2, f"wrong: exit {result.returncode}"
+            assert "no usable checkpoint" in one_line(result)
+
+
+@fault("damaged checkpoint files", tries=3000, full=10_000)
+def fuzz(tally, folder, tries, seed):
+    """A file opens as what was saved, or with our own error: nothing else, and no more memory than it is long."""
+    from unit.test_hostile import damage
+
+    _train(folder, "run", *HALF)
+    path, content = newest(folder, "run")
+    _, facts = checkpoint.load(path)
+    rng = np.random.default_rng(seed)
+    for _ in range(tries):
+        with tally.trying():
+            spoilt = folder / "spoilt.npz"
+            spoilt.write_bytes(damage(content, rng))
+            try:
+                found = checkpoint.load(str(spoilt))[1]
+            except CheckpointError:
+                continue
+            except BaseException as error:
+                raise AssertionError(f"wrong: {error!r}") from None
+            assert found == facts, "wrong: other content passed"
+
+
+@fault("disk full at any byte of what is written", tries=12, full=60)
+def full_disk(tally, folder, tries, seed):
+    """The kernel refuses what is longer than so many bytes (RLIMIT_FSIZE on rank 0); then there is room again."""
+    rng = random.Random(seed)
+    _train(folder, "whole", *WHOLE)
+    size = os.path.getsize(newest(folder, "whole")[0])
+    for number in range(tries):
+        with tally.trying():
+            limit = int(np.exp(rng.uniform(np.log(50), np.log(size))))
+            name = f"run-{number}"
+            flags = ["--run-dir", name, *map(str, RUN), *map(str, WHOLE)]
+            result = run([*mpirun_command(2), sys.executable, FAULTY, f"disk:{limit}", *flags], folder)
+            assert result.returncode in (1, 2), f"wrong: exit {result.returncode} with {limit} bytes {result.stderr}"
+            assert "cannot be written" in one_line(result)
+            with tally.recovering():
+                _train(folder, name, *WHOLE)
+            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: other bits"

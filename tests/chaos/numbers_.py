@@ -1,0 +1,59 @@
+"""Numbers that are not finite, and emulators that fail."""
+
+import random
+import sys
+
+import numpy as np
+from jobs import STEPS, metrics, newest, one_line, run
+from outcome import FAULTY, fault
+
+from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.record import checkpoint
+
+RUN = ["--run-dir", "run", "--hidden", "16", "--update-epochs", "2", *STEPS, "--checkpoint-every", "2"]
+
+
+def _faulty(folder, ranks, plan, *flags):
+    return run([*mpirun_command(ranks), sys.executable, FAULTY, plan, *RUN, *flags], folder)
+
+
+@fault("NaN in one rank's gradient", tries=5, full=20)
+def nan_once(tally, folder, tries, seed):
+    rng = random.Random(seed)
+    for number in range(tries):
+        with tally.trying():
+            place = folder / str(number)
+            place.mkdir()
+            updates = sorted(rng.sample(range(2, 11), 3))
+            plan = "nan:" + ",".join(map(str, updates))
+            result = _faulty(place, 3, plan, "--total-timesteps", str(12 * 3 * 128), "--sync-check-every", "1")
+            assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+            counted = [line["skipped_updates"] for line in metrics(place)]
+            assert counted == [sum(u <= k for u in updates) for k in range(1, 13)], f"wrong: counted {counted}"
+            assert np.isfinite(checkpoint.load(newest(place)[0])[0]["theta"]).all(), "wrong: NaN was saved"
+
+
+@fault("NaN in one rank's gradient for ever", tries=2, full=5)
+def nan_for_ever(tally, folder, tries, seed):
+    for number in range(tries):
+        with tally.trying():
+            place = folder / str(number)
+            place.mkdir()
+            result = _faulty(place, 2, "nan:" + ",".join(map(str, range(4, 50))))
+            assert result.returncode == 1 and "not finite in 10 updates in a row" in one_line(result)
+            for path in checkpoint.candidates(str(place / "run")):
+                assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
+
+
+@fault("emulators that raise in 1 of 2,000 steps", tries=2, full=10)
+def emulators(tally, folder, tries, seed):
+    for number in range(tries):
+        with tally.trying():
+            place = folder / str(number)
+            place.mkdir()
+            steps = ["--total-timesteps", str(60 * 2 * 128), "--envs-per-rank", "4", "--seed", str(seed + number)]
+            result = _faulty(place, 2, "emulator:0.0005", *steps)
+            assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+            lines = metrics(place)
+            counts = [line["emulator_errors"] for line in lines]
+            assert counts == sorted(counts) and counts[-1] > 0, f"wrong: counted {counts}"

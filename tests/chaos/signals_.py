@@ -1,0 +1,69 @@
+"""Signals and walltimes at any moment."""
+
+import random
+import signal
+import time
+
+from jobs import STEPS, command, finish, newest, run, start
+from outcome import fault, gone
+
+RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 5, "--seed", 6]
+LONG = ["--total-timesteps", 2 * 128 * 60]
+
+
+def _same(folder, name):
+    assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: other bits than in one go"
+
+
+@fault("USR1 at any moment, now and then twice", tries=10, full=60)
+def usr1(tally, folder, tries, seed):
+    rng = random.Random(seed)
+    whole = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
+    assert whole.returncode == 0, whole.stderr
+    number = 0
+    while tally.tries < tries:
+        with tally.trying():
+            name = f"run-{number}"
+            job = start(command(2, "pg_mpi.train", "--run-dir", name, *RUN, *LONG), folder)
+            _wait_for(folder / name / "lock", job)
+            time.sleep(rng.uniform(0, 3))
+            with tally.recovering():
+                job.send_signal(signal.SIGUSR1)
+                if rng.random() < 0.3:
+                    time.sleep(rng.uniform(0, 0.3))
+                    job.send_signal(signal.SIGUSR1)
+                ended = finish(job, 30)
+            gone(job.pid)
+            assert ended.returncode in (0, 75), f"wrong: exit {ended.returncode} {ended.stderr}"
+            if ended.returncode == 0:
+                _same(folder, name)
+                number += 1
+    with tally.trying():
+        result = run(command(2, "pg_mpi.train", "--run-dir", f"run-{number}", *RUN, *LONG), folder)
+        assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+        _same(folder, f"run-{number}")
+
+
+def _wait_for(path, job):
+    until = time.monotonic() + 30
+    while not path.exists() and job.poll() is None:
+        assert time.monotonic() < until, "hung: no run folder"
+        time.sleep(0.02)
+
+
+@fault("walltimes of any length", tries=6, full=30)
+def walltimes(tally, folder, tries, seed):
+    rng = random.Random(seed)
+    whole = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
+    assert whole.returncode == 0, whole.stderr
+    number = 0
+    while tally.tries < tries:
+        with tally.trying():
+            name, limit = f"run-{number}", rng.uniform(0.5, 6)
+            line = command(2, "pg_mpi.train", "--run-dir", name, *RUN, *LONG, "--max-walltime", f"{limit:.2f}")
+            with tally.recovering():
+                ended = run([*line, "--idle-starts", "0"], folder, limit=limit + 20)
+            assert ended.returncode in (0, 75), f"wrong: exit {ended.returncode} {ended.stderr}"
+            if ended.returncode == 0:
+                _same(folder, name)
+                number += 1
