@@ -15,6 +15,9 @@ this launcher, which stays in the terminal's foreground, turns what it receives 
     the launcher dies   USR1, from the kernel (Linux only)
     ==================  =====================================================================
 
+Where the link to another host is cut, the ranks on both sides end by their watchdogs, but Open MPI's mpirun waits for
+that host for ever. So one whose ranks on this host are all gone is killed some seconds later (Linux only).
+
 A signal before the ranks are ready for it (the first second or so) ends the job without a checkpoint: USR1
 kills a program that has not asked for it. A killed mpirun takes its ranks along (Open MPI's would live on
 until they next call MPI). All of this was tried with Open MPI 5.0, MPICH 4.2 and 5.0, and Intel MPI 2021.18.
@@ -33,6 +36,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from pg_mpi.cluster.mpirun import ensure_home, start_command, system_mpi, usable_threads
@@ -42,6 +46,8 @@ RUN_AGAIN = 75
 #: What the 1st, 2nd ... request to stop becomes, and which of them is the first that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
+LOOKS = 5.0  # seconds between two looks whether the ranks are still there
+GONE = 20.0  # seconds that mpirun has to end after them
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
@@ -51,6 +57,32 @@ def kill_session(session: int) -> None:
         with contextlib.suppress(OSError):  # gone by now, or another user's
             if os.getsid(int(entry.name)) == session:
                 os.kill(int(entry.name), signal.SIGKILL)
+
+
+class LocalRanks:
+    """The ranks that an mpirun started on this host, as its children that run this Python."""
+
+    def __init__(self, mpirun: int) -> None:
+        self._mpirun, self._seen, self._gone_at = mpirun, False, 0.0
+
+    def long_gone(self) -> bool:
+        """True once there were some, and there have been none for a while. To be asked now and then."""
+        there = any(self._runs_python(child) for child in self._children())
+        self._seen = self._seen or there
+        if there or not self._seen:
+            self._gone_at = time.monotonic()
+        return time.monotonic() - self._gone_at > GONE
+
+    def _children(self) -> list[str]:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{self._mpirun}/task/{self._mpirun}/children").read_text().split()
+        return []
+
+    @staticmethod
+    def _runs_python(child: str) -> bool:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0] == os.fsencode(sys.executable)
+        return False
 
 
 def run(command: list[str]) -> int:
@@ -71,10 +103,15 @@ def run(command: list[str]) -> int:
             prctl(PR_SET_PDEATHSIG, int(signal.SIGUSR1))
 
     job = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=in_child)
-    asked = 0
+    asked, ranks = 0, LocalRanks(job.pid)
     while job.poll() is None:
-        received = signal.sigwait(awaited)
-        if received in stop:
+        came = signal.sigtimedwait(awaited, LOOKS)
+        received = came.si_signo if came else None
+        if ranks.long_gone():
+            print("pg_mpi: its ranks on this host have ended and mpirun has not: it is killed", file=sys.stderr)
+            job.kill()
+            job.wait()
+        elif received in stop:
             job.send_signal(ANSWERS[min(asked, len(ANSWERS) - 1)])
             if not asked:
                 print("stopping at the next checkpoint; Ctrl-C twice more kills the job", file=sys.stderr)
