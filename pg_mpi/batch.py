@@ -50,5 +50,5 @@ def _advantages(t, rewards, values, config):
     if config.method == "clipped":
         return generalised_advantages(rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)
     returns = discounted_returns(rewards, t.ends, config.gamma)
-    cuts = np.cumsum([steps for _, steps in t.games])[:-1]  # each game is standardised by itself
-    return np.concatenate([standardise(game) for game in np.split(returns, cuts)])
+    games = np.split(returns, [cut for cut in t.cuts if cut < t.length])  # each is standardised by itself
+    return np.concatenate([standardise(game) for game in games if len(game)] or [returns])

@@ -52,6 +52,7 @@ def main(world, argv):
     """Evaluate as the command line says. Collective: every rank must call this."""
     args, config, knowledge, theta, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
+    snapshot.check_size(config, theta)
     policy = build.make_policy(config, knowledge)
     snapshot.fill(policy.theta, theta)
     evaluator = Evaluator(policy.expand(), config, knowledge, args)

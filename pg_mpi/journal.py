@@ -25,8 +25,11 @@ class Journal:
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
         self.metrics = self._tensorboard = None
         with writing(folder.path):
-            folder.reopen()  # close() marks it again if the budget is not larger
-            restarts = folder.begin(dataclasses.asdict(config), facts | {"env_steps": tally.env_steps})
+            facts |= {
+                "env_steps": tally.env_steps,
+                "was_done": folder.reopen(),
+            }  # close() marks it again if it still is
+            restarts = folder.begin(dataclasses.asdict(config), facts)
             self._log = MetricsLog(folder.file("metrics.jsonl"), tally.update)
             if config.track:
                 self._tensorboard = TensorBoard(folder.file("tensorboard"), tally.env_steps)

@@ -7,7 +7,7 @@ pixels that some rank saw in it, so gradients, exchanges and optimizer steps are
 import numpy as np
 
 from pg_mpi.agent import gradient as grad
-from pg_mpi.agent.exact import on_grid
+from pg_mpi.agent.exact import check, on_grid
 from pg_mpi.session import Session, Sums
 from pg_mpi.shares import ALL
 
@@ -97,9 +97,14 @@ class Learner:
 
     def restore(self, counters):
         """Continue from ``counters``."""
-        self.optimizer.steps = counters["steps"]
-        for name in self._COUNTERS:
-            setattr(self, name, counters[name])
+        found = {name: int(counters[name]) for name in ("steps", "exchanges", "bytes_exchanged", "skipped")}
+        pace = float(counters["pace"])
+        if min(found.values()) < 0 or not 0 < pace < np.inf:
+            raise ValueError(f"counters {counters}")
+        self.optimizer.steps = found.pop("steps")
+        self.pace = pace
+        for name, count in found.items():
+            setattr(self, name, count)
 
     def _touched_rows(self, shares):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""
@@ -210,9 +215,13 @@ class Learner:
         n = sum(len(batch.advantages) for batch in batches)
         one = sum(whole(batch.advantages.sum(dtype=np.float64)) for batch in batches)
         total = self._world.sum_(np.array([n, one], dtype=np.float64))
+        if exact:
+            check(total)
         mean = total[1] / total[0]
         two = sum(whole(((batch.advantages - mean) ** 2).sum(dtype=np.float64)) for batch in batches)
         squares = self._world.sum_(np.array([two], dtype=np.float64))
+        if exact:
+            check(squares)
         for batch in batches:
             batch.advantages -= mean
             batch.advantages /= np.sqrt(squares[0] / total[0]) + 1e-8

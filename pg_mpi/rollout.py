@@ -45,7 +45,7 @@ class Env:
         ``ahead``: the value of the state that it left, discounted. Raises ``RunError`` if new ones fail as well.
         """
         self.errors_in_row += 1
-        if self.errors_in_row > ERRORS_IN_ROW:
+        if self.errors_in_row >= ERRORS_IN_ROW:
             raise RunError(
                 f"the emulator of env {self.index} failed {self.errors_in_row} times in a row "
                 f"({type(error).__name__}: {error}): check the installation of ale-py"
@@ -158,7 +158,7 @@ class Player:
         if env.game.truncated():  # the frame cap cut it: what would have come counts
             env.trajectory.add_reward(self._gamma * self._value(env, network))
         begun = self._phases.clock()
-        env.trajectory.games.append((env.score, env.steps))
+        env.trajectory.end_game(env.score, env.steps)
         env.game.reset()
         env.begin()
         self._phases.seconds["reset"] += self._phases.clock() - begun

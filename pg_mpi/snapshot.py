@@ -51,23 +51,30 @@ def collect(world, config, knowledge, learner, tally, envs):
 
 
 @contextlib.contextmanager
-def _taken_apart():
-    """Within: a checkpoint is data that anyone may have written. Raises ``CheckpointError`` for what makes no run."""
+def _taken_apart(agreed=False):
+    """Within: a checkpoint is data that anyone may have written. Raises ``CheckpointError`` for what makes no run.
+
+    ``agreed``: every rank does the same with the same data, and so raises it too.
+    """
     try:
         yield
     except UsageError:
         raise
     except Exception as error:  # any: wrong names, types and sizes make nearly any
         reason = " ".join(str(error).split())
-        raise CheckpointError(f"the checkpoint holds no run of pg_mpi ({type(error).__name__}: {reason})") from None
+        refused = CheckpointError(f"the checkpoint holds no run of pg_mpi ({type(error).__name__}: {reason})")
+        refused.agreed = agreed
+        raise refused from None
 
 
 def knowledge_of(arrays, facts):
     """What the saved run knew of its game. Raises ``CheckpointError``."""
     with _taken_apart():
         codes, swap = [int(code) for code in facts["codes"]], facts["swap"]
-        if swap is not None and sorted(swap) != list(range(len(codes))):
-            raise ValueError(f"actions exchanged as {swap}")
+        if swap is not None:
+            swap = [int(action) for action in swap]
+            if sorted(swap) != list(range(len(codes))):
+                raise ValueError(f"actions exchanged as {swap}")
         backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
         if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
             raise ValueError(f"backgrounds of shape {backgrounds.shape}")
@@ -82,6 +89,12 @@ def config_of(path, facts):
     raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi")
 
 
+def steps_of(facts):
+    """How many agent steps the saved run had played. Raises ``CheckpointError``."""
+    with _taken_apart():
+        return int(facts["tally"]["env_steps"])
+
+
 def check_fits(path, facts, config, ranks):
     """The envs per rank with which this run goes on from a checkpoint.
 
@@ -90,6 +103,8 @@ def check_fits(path, facts, config, ranks):
     saved, ours = _identity(config_of(path, facts)), _identity(config)
     with _taken_apart():
         envs = len(facts["envs"])
+        if not envs:
+            raise ValueError("no envs")
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
@@ -104,7 +119,7 @@ def check_fits(path, facts, config, ranks):
 
 def apply(arrays, facts, policy, learner, tally, envs):
     """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
-    with _taken_apart():
+    with _taken_apart(agreed=True):
         fill(policy.theta, arrays["theta"])
         fill(learner.optimizer.state, arrays["optimizer"])
         learner.restore(facts["learner"])
@@ -113,9 +128,18 @@ def apply(arrays, facts, policy, learner, tally, envs):
             raise ValueError(f"masks of shape {arrays['masks'].shape}")
         cuts = np.cumsum(arrays["emulator_sizes"])
         emulators = np.split(arrays["emulators"], cuts[:-1])
+    with _taken_apart():
         for env in envs:
             parts = {"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}
             env.restore(parts, facts["envs"][env.index])
+
+
+def check_size(config, theta):
+    """Raise ``CheckpointError`` for settings that need far more parameters than were saved, before they are made."""
+    if config.hidden > theta.size:
+        error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
+        error.agreed = True
+        raise error
 
 
 def fill(array, saved):

@@ -70,8 +70,8 @@ def find_start(config, given, ranks):
         raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
     config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks)
+    _check_progress(folder, config, snapshot.steps_of(facts))
     if own:
-        _check_progress(folder, config, facts["tally"]["env_steps"])
         checkpoint.set_aside(folder.path, path)
     else:
         _open_new(folder)

@@ -69,6 +69,6 @@ class Tally:
 
     def restore(self, state):
         """Continue from ``state``."""
-        self.update, self.env_steps, self.games = state["update"], state["env_steps"], state["games"]
-        self.recent = deque(((score, int(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
-        self.emulator_errors = state.get("emulator_errors", 0)  # older checkpoints lack it
+        self.update, self.env_steps, self.games = (int(state[name]) for name in ("update", "env_steps", "games"))
+        self.recent = deque(((score + 0, int(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
+        self.emulator_errors = int(state.get("emulator_errors", 0))  # older checkpoints lack it

@@ -88,7 +88,12 @@ class Trainer:
         """Learn from the round that was played, and count it."""
         trajectories = self._trajectories
         shares = shares_of(trajectories, self._player.envs, self.config, self._world)
-        self._stats = self._learner.update(shares, self._stage)
+        try:
+            self._stats = self._learner.update(shares, self._stage)
+        except OverflowError as error:  # the same sums on all ranks
+            refused = RunError(f"--reproducible: {error}")
+            refused.agreed = True
+            raise refused from None
         with self._phases("allreduce"):
             played = self._world.gather_all(
                 [

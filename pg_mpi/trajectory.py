@@ -21,12 +21,13 @@ class Trajectory:
         ends: bool (length,), no later reward counts for this step's return.
         last_value: value of the state after the last step, for returns that the update cuts.
         games: list of (score, steps) of the games that finished.
+        cuts: after how many steps a game ended, or was lost.
         errors: how many emulators failed.
     """
 
     def __init__(self):
         self._seen, self._steps = [], []
-        self.last_value, self.games, self.errors = 0.0, [], 0
+        self.last_value, self.games, self.cuts, self.errors = 0.0, [], [], 0
 
     def record(self, observation, action, log_prob, value, reward, end):
         """Append one step. ``observation``: int (n,), the active inputs that the policy saw; not copied."""
@@ -43,6 +44,12 @@ class Trajectory:
         if self._steps and not self.ended:
             self.add_reward(ahead)
             self._steps[-1] = (*self._steps[-1][:-1], True)
+        self.cuts.append(self.length)
+
+    def end_game(self, score, steps):
+        """A game has ended with the last step."""
+        self.games.append((score, steps))
+        self.cuts.append(self.length)
 
     @property
     def length(self):

@@ -15,6 +15,12 @@ import numpy as np
 FINE, COARSE = 34, 20
 
 
+def check(sums: Any, bits: int = COARSE) -> None:
+    """Raise ``OverflowError`` for sums of numbers on a grid that are, or may on the way have been, too large for it."""
+    if np.max(np.abs(sums), initial=0.0) >= 2.0 ** (52 - bits):
+        raise OverflowError(f"a sum beyond {2.0 ** (52 - bits):.0g}: rewards this large have no exact sums")
+
+
 def on_grid(values: Any, bits: int = COARSE) -> Any:
     """``values``, an array or a number, rounded to multiples of 2^-bits: float64. What is not finite stays so."""
     scale = 2.0**bits

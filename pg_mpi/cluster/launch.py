@@ -16,7 +16,7 @@ this launcher, which stays in the terminal's foreground, turns what it receives 
     ==================  =====================================================================
 
 Where the link to another host is cut, the ranks on both sides end by their watchdogs, but Open MPI's mpirun waits for
-that host for ever. So one whose ranks on this host are all gone is killed some seconds later (Linux only).
+that host for ever. So one that had ranks on this host, all of them gone, is killed a minute later (Linux only).
 
 A signal before the ranks are ready for it (the first second or so) ends the job without a checkpoint: USR1
 kills a program that has not asked for it. A killed mpirun takes its ranks along (Open MPI's would live on
@@ -47,7 +47,7 @@ RUN_AGAIN = 75
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
 LOOKS = 5.0  # seconds between two looks whether the ranks are still there
-GONE = 20.0  # seconds that mpirun has to end after them
+GONE = 60.0  # seconds that mpirun has to end after them, and to hand on what they said
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 

@@ -5,10 +5,10 @@ every thread, and ends the process; its launcher then ends the others. A rank th
 others wait for it in vain, and theirs can.
 """
 
+import contextlib
 import faulthandler
 import os
 import platform
-import sys
 import threading
 import time
 
@@ -39,20 +39,24 @@ class Watchdog:
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
         while hungry < (limit := self._limit if meals else max(self._limit, START)):
             # where a call into C never lets go of the interpreter, this thread cannot run, but the one of C's can
-            faulthandler.dump_traceback_later(limit + LAST_WORDS / 2, exit=True)
+            _arm(limit + LAST_WORDS / 2)
             before = time.monotonic()
             time.sleep(pause)
-            # while the whole process was stopped, as batch systems do that suspend jobs, nobody starved
+            # while the whole process was stopped for a while, nobody starved; C's clock goes on, though
             hungry += min(time.monotonic() - before, 2 * pause)
             if self._meals != meals:
                 hungry, meals = 0.0, self._meals
-        faulthandler.cancel_dump_traceback_later()
-        sys.stdout.flush()
-        print(
-            f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). It was here:",
-            file=sys.stderr,
-            flush=True,
-        )
-        faulthandler.dump_traceback(all_threads=True)
-        time.sleep(LAST_WORDS)
-        os._exit(1)
+        _arm(2 * LAST_WORDS)  # for what the next lines cannot do, as write to a pipe that nobody reads
+        try:
+            line = f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). It was here:\n"
+            os.write(2, line.encode())
+            faulthandler.dump_traceback(all_threads=True)
+            time.sleep(LAST_WORDS)
+        finally:
+            os._exit(1)
+
+
+def _arm(seconds):
+    """Let C print every stack and end the process after so many seconds, unless it is armed again before."""
+    with contextlib.suppress(Exception):  # without a standard error it refuses
+        faulthandler.dump_traceback_later(seconds, exit=True)

@@ -77,6 +77,8 @@ def load(path):
         if about.st_size > LARGEST:
             raise ValueError("too large")
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            if sum(member.file_size for member in archive.infolist()) > about.st_size:
+                raise ValueError("members that overlap")
             content = _arrays(archive)
         digest = content.pop("sha256").tobytes()
         if digest != _digest(content):

@@ -56,9 +56,10 @@ class RunFolder:
                 f"the run folder {self.path} cannot be written ({error.strerror}): give another --run-dir"
             ) from None
         self._take_lock()
-        self._lock.truncate(0)
-        self._lock.write(f"{platform.node()} process {os.getpid()}\n")
-        self._lock.flush()
+        with contextlib.suppress(OSError):  # a full disk: it is the lock that counts, not who holds it
+            self._lock.truncate(0)
+            self._lock.write(f"{platform.node()} process {os.getpid()}\n")
+            self._lock.flush()
 
     def _take_lock(self):
         deadline = time.monotonic() + LOCK_PATIENCE
@@ -85,9 +86,11 @@ class RunFolder:
         write_json(self.file("DONE"), facts)
 
     def reopen(self):
-        """Take the DONE mark away: a larger budget goes on."""
-        if os.path.exists(self.file("DONE")):
+        """Take the DONE mark away, for a larger budget goes on; whether there was one."""
+        there = os.path.exists(self.file("DONE"))
+        if there:
             os.remove(self.file("DONE"))
+        return there
 
     def begin(self, settings, facts):
         """Write ``config.json`` with this start added; returns how many starts there were before."""
@@ -107,8 +110,14 @@ class RunFolder:
         """How many of the last starts began where the run still is, after ``env_steps``, and did not finish it."""
         if os.path.exists(self.file("DONE")):
             return 0
-        begun = [start.get("env_steps") for start in self.starts()]
-        return next((n for n, where in enumerate(reversed(begun)) if where != env_steps), len(begun))
+        idle = 0
+        for start in reversed(self.starts()):
+            if start.get("env_steps") != env_steps:
+                break
+            idle += 1
+            if start.get("was_done"):  # those before it finished
+                break
+        return idle
 
 
 @contextlib.contextmanager

@@ -99,7 +99,7 @@ def full_disk(tally, folder, tries, seed):
     size = os.path.getsize(newest(folder, "whole")[0])
     for number in range(tries):
         with tally.trying():
-            limit = int(np.exp(rng.uniform(np.log(50), np.log(size))))
+            limit = int(np.exp(rng.uniform(0, np.log(size)))) if number else 0
             name = f"run-{number}"
             flags = ["--run-dir", name, *map(str, RUN), *map(str, WHOLE)]
             result = run([*mpirun_command(2), sys.executable, FAULTY, f"disk:{limit}", *flags], folder)

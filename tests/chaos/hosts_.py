@@ -52,7 +52,7 @@ def cut_link(tally, folder, tries, seed):
             _wait(lambda: not _ranks(hosts), WATCHDOG + 10, "ranks outlived it")  # noqa: B023
             tally.worst = max(tally.worst, time.monotonic() - begun)
             assert time.monotonic() - begun < WATCHDOG + 3, "hung: ranks outlived the watchdog"
-            ended = finish(job, 60)
+            ended = finish(job, 120)
             assert ended.returncode not in (0, 75), f"wrong: exit {ended.returncode}"
             assert "saw no update end for 5 s" in ended.stderr, f"wrong: {ended.stderr}"
 

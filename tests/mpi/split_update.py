@@ -30,7 +30,7 @@ def lived(index):
         reward = float(rng.choice([-1, 0, 1], p=[0.1, 0.8, 0.1]))
         end = reward != 0 or t == LENGTHS[index] - 1
         trajectory.record(seen, rng.integers(3), np.log(rng.uniform(0.2, 0.6)), rng.normal(), reward, end)
-    trajectory.games.append((0, LENGTHS[index]))
+    trajectory.end_game(0, LENGTHS[index])
     return trajectory
 
 

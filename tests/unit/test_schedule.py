@@ -46,7 +46,7 @@ def test_lost_points_count_their_weight_and_won_ones_count_whole(method):
     trajectory = Trajectory()
     for reward in (0.0, -1.0, 0.0, 1.0):
         trajectory.record(np.array([3]), 0, -0.5, 0.0, reward, reward != 0)
-    trajectory.games.append((0.0, 4))
+    trajectory.end_game(0.0, 4)
     config = TrainConfig(method=method, gamma=1.0, gae_lambda=1.0)
     batch = Batch([trajectory], Policy([pixel_tie((80, 80), False, "off")], 2, 2), loss_weight=0.3)
     batch.estimate(config)
