@@ -60,7 +60,9 @@ class Learner:
         self.skipped += session.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
         metrics = self._metrics(sums, session)
-        if self.config.desired_kl and metrics["approx_kl"] and not session.skipped:
+        if (
+            self.config.desired_kl and (metrics["approx_kl"] or 0) > 0 and not session.skipped
+        ):  # rounding may make it < 0
             self._pace(metrics["approx_kl"], stage.kl * self.config.desired_kl)
         return metrics
 

@@ -175,9 +175,10 @@ def test_resume_from_another_folder(tmp_path):
 
 def test_starts_that_come_to_nothing_end_in_a_clear_line(tmp_path):
     """A walltime shorter than the first update, as a requeued job would try for ever."""
+    short = ["--max-frames", 400, "--max-walltime", "0.1"]
     for _ in range(3):
-        train(1, tmp_path, "--max-walltime", "1", "--idle-starts", 3, code=75)
-    refused = train(1, tmp_path, "--max-walltime", "1", "--idle-starts", 3, code=2)
+        train(1, tmp_path, *short, "--idle-starts", 3, code=75)
+    refused = train(1, tmp_path, *short, "--idle-starts", 3, code=2)
     assert "the last 3 starts of run came no further than 0 steps" in one_line(refused)
     train(1, tmp_path, "--idle-starts", 0, "--max-frames", 400, "--total-timesteps", 1)
     train(1, tmp_path, "--idle-starts", 1, "--max-frames", 400, "--total-timesteps", 1)  # finished is not idle
