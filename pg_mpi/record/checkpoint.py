@@ -16,6 +16,7 @@ import zipfile
 import numpy as np
 
 from pg_mpi.errors import CheckpointError
+from pg_mpi.record.run_folder import replacing
 
 NAME = re.compile(r"step-(\d{12})\.npz")
 LARGEST = 4 << 30  # bytes; a file that claims more is not one of ours
@@ -50,17 +51,8 @@ def save(path, arrays, facts, keep=3):
     os.makedirs(folder, exist_ok=True)
     content = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
-    temporary = path + ".tmp"
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise
+    with replacing(path) as file:
+        np.savez(file, **content)
     _sync_folder(folder)
     for old in listing(folder)[keep:]:
         if old != path:

@@ -138,11 +138,18 @@ def write_json(path, content, indent=1):
 
 
 def write_text(path, text):
-    """Write text as UTF-8, whole or not at all: a temporary file in the same folder, fsync, ``os.replace``."""
+    """Write text as UTF-8, whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """A binary file to write that becomes ``path`` whole or not at all: temporary, fsync, ``os.replace``."""
     temporary = path + ".tmp"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
