@@ -123,6 +123,12 @@ class TrainConfig:
         "end the job, with every rank's stack, after this many seconds without an update; 0: never",
         False,
     )
+    elastic: bool = _setting(
+        False,
+        boolean,
+        "go on without a rank that dies, with its envs on the others; needs mpirun --with-ft ulfm",
+        False,
+    )
     idle_starts: int = _setting(
         10, integer(0), "refuse to start after so many starts in a row without a new checkpoint; 0: never", False
     )

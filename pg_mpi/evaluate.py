@@ -13,7 +13,7 @@ import numpy as np
 
 from pg_mpi import build, snapshot
 from pg_mpi.agent.policy import sample
-from pg_mpi.cluster import comm, launched
+from pg_mpi.cluster import job, launched
 from pg_mpi.cluster.pinning import pin_threads
 from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
@@ -189,4 +189,4 @@ if __name__ == "__main__":
         if launched.is_first_process():
             parser().parse(sys.argv[1:])
     else:
-        comm.run(main, sys.argv[1:], optional_mpi=True)
+        job.run(main, sys.argv[1:], optional_mpi=True)

@@ -21,19 +21,25 @@ class Journal:
 
         ``facts``: the provenance of this start, for ``config.json``.
         """
-        self._config, self._folder, self._tally, self._facts = config, folder, tally, facts
-        self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
-        self.metrics = self._tensorboard = None
+        self._facts = facts
         with writing(folder.path):
             facts |= {
                 "env_steps": tally.env_steps,
                 "was_done": folder.reopen(),
             }  # close() marks it again if it still is
             restarts = folder.begin(dataclasses.asdict(config), facts)
+        self.take_over(config, folder, tally)
+        return self._log.seconds_before, restarts
+
+    def take_over(self, config, folder, tally):
+        """Open the logs of a start that another rank 0 began."""
+        self._config, self._folder, self._tally = config, folder, tally
+        self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
+        self.metrics = self._tensorboard = None
+        with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), tally.update)
             if config.track:
                 self._tensorboard = TensorBoard(folder.file("tensorboard"), tally.env_steps)
-        return self._log.seconds_before, restarts
 
     def banner(self, places, knowledge, policy, resumed_from):
         """Say what runs where. ``resumed_from``: the path of a checkpoint, or None."""
@@ -59,6 +65,13 @@ class Journal:
             if self._tensorboard:
                 self._tensorboard.write(metrics)
         self._progress.show(metrics)
+
+    def lost(self, ranks, left, seconds):
+        """Say that these ranks are gone, and how many go on after so many seconds; the update of the last line."""
+        which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
+        done = f"update {self._tally.update}"
+        self._progress.say(f"lost {which}: {left} left, which go on with its envs after {done} ({seconds:.2f} s)")
+        return self._log.last
 
     def write_ranks(self, restarts, totals):
         """Write ``ranks.json``: the seconds of each phase, rank by rank, since this start began."""

@@ -23,6 +23,7 @@ class Learner:
         pace: the factor on the learning rate that holds the desired KL.
         flops: floating-point operations of this rank since it started.
         touched: int64, the parameter rows that the newest update worked on.
+        kept: the running counts after the newest update that is done, see ``counters``.
     """
 
     _COUNTERS = ("exchanges", "bytes_exchanged", "skipped", "pace")
@@ -32,8 +33,9 @@ class Learner:
         self._world, self._phases = world, phases
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.pace = 1.0
+        self.kept = self.counters()
 
-    def update(self, shares, stage):
+    def update(self, shares, stage, confirm=lambda: None):
         """Learn from what this round was lived through, any number of samples on any rank.
 
         Collective: every rank must call this.
@@ -41,6 +43,8 @@ class Learner:
         Args:
             shares: list of ``Share``, this rank's.
             stage: the ``Stage`` of the run that this is.
+            confirm: called when all is exchanged, before the policy changes: if it raises, nothing has happened
+                but for the running counts, which ``restore(kept)`` puts back.
 
         Returns:
             dict of the metrics of learning, equal on all ranks.
@@ -55,15 +59,17 @@ class Learner:
         session = self._open(rows, stage)
         learn = self._reinforce if self.config.method == "reinforce" else self._clipped
         sums = learn(shares, session)
+        metrics = self._metrics(sums, session)
+        confirm()
         with self._phases("optimizer"):
             self._close(session, rows)
         self.skipped += session.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
-        metrics = self._metrics(sums, session)
         if (
             self.config.desired_kl and (metrics["approx_kl"] or 0) > 0 and not session.skipped
         ):  # rounding may make it < 0
             self._pace(metrics["approx_kl"], stage.kl * self.config.desired_kl)
+        self.kept = self.counters()
         return metrics
 
     def _open(self, rows, stage):
@@ -107,6 +113,7 @@ class Learner:
         self.pace = pace
         for name, count in found.items():
             setattr(self, name, count)
+        self.kept = self.counters()
 
     def _touched_rows(self, shares):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""

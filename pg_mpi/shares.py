@@ -39,9 +39,8 @@ class Share:
         return [order[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
-def shares_of(trajectories, envs, config, world):
+def shares_of(trajectories, envs, config, world, envs_in_all):
     """The shares of this rank, whose envs lived through ``trajectories``."""
     if config.reproducible:
-        places = world.size * len(envs)
-        return [Share([lived], env.shuffle, env.index, places) for lived, env in zip(trajectories, envs)]
+        return [Share([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]
     return [Share(trajectories, envs[0].shuffle, world.rank, world.size)]

@@ -25,10 +25,11 @@ def collect(world, config, knowledge, learner, tally, envs):
         emulator_sizes int64 (E,)
         masks          uint8 (E, 3, 800)     every env's last three active masks, packed
     """
-    parts = world.gather([env.state() for env in envs])
+    parts = world.gather({env.index: env.state() for env in envs})
     if parts is None:
         return None
-    states = [state for part in parts for state in part]
+    by_index = {index: state for part in parts for index, state in part.items()}
+    states = [by_index[index] for index in sorted(by_index)]
     emulators = [arrays["emulator"] for arrays, _ in states]
     arrays = {
         "theta": learner.policy.theta,

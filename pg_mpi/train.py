@@ -11,17 +11,18 @@ import functools
 import sys
 
 from pg_mpi import STARTED
-from pg_mpi.cluster import comm, launched
+from pg_mpi.cluster import job, launched
 from pg_mpi.cluster.signals import StopFlag
 from pg_mpi.cluster.watchdog import Watchdog
 from pg_mpi.config import parse_train
+from pg_mpi.errors import UsageError
 
 FINISHED, STOPPED = 0, 75
 
 
 def main(world, argv, stop):
     """Train as the command line says; the process's exit code. Collective: every rank must call this."""
-    config, given = world.on_root(_settings, argv, world.size)
+    config, given = world.on_root(_settings, argv, world.size, world.mendable())
     from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
     dog = Watchdog(config.watchdog, world.rank, world.size)
@@ -33,17 +34,28 @@ def loop(world, trainer, stop, progress=lambda: None):
 
     Collective: every rank must call this.
     """
-    config = trainer.config
     while True:
-        reason, code = verdict(world, config, trainer.tally, stop)
-        if reason:
-            trainer.finish(reason, finished=code == FINISHED, stop=stop)
+        try:
+            code = one_round(world, trainer, stop)
+        except Exception as error:
+            code = None
+            if not trainer.survive(error):
+                raise
+        if code is not None:
             return code
-        if trainer.play(stop):
-            trainer.learn()
-            trainer.report()
-            trainer.keep()
         progress()
+
+
+def one_round(world, trainer, stop):
+    """Update once, or end it: then the exit code. Collective."""
+    reason, code = verdict(world, trainer.config, trainer.tally, stop)
+    if reason:
+        trainer.finish(reason, finished=code == FINISHED, stop=stop)
+    elif trainer.play(stop):
+        trainer.learn()
+        trainer.report()
+        trainer.keep()
+    return code
 
 
 def verdict(world, config, tally, stop):
@@ -64,9 +76,14 @@ def verdict(world, config, tally, stop):
     return None, None
 
 
-def _settings(argv, ranks):
+def _settings(argv, ranks, mendable):
     config, given = parse_train(argv)
     launched.check_launch(ranks, config.expect_ranks)
+    if config.elastic and not mendable:
+        raise UsageError(
+            "--elastic needs an MPI that lives on when a rank dies: start it with Open MPI 5 and mpirun --with-ft "
+            "ulfm, as make train ARGS=--elastic does"
+        )
     return config, given
 
 
@@ -76,4 +93,4 @@ if __name__ == "__main__":
         if launched.is_first_process():
             parse_train(sys.argv[1:])
     else:
-        comm.run(functools.partial(main, stop=flag), sys.argv[1:])
+        job.run(functools.partial(main, stop=flag), sys.argv[1:])

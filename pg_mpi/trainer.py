@@ -1,25 +1,25 @@
 """The parts of a training run put together, and the verbs that the loop in ``train.py`` is made of."""
 
-import hashlib
 import sys
 
 import numpy as np
 
 from pg_mpi import build, snapshot
+from pg_mpi.checks import check_gradient, check_weights
 from pg_mpi.cluster import clocks, pinning
+from pg_mpi.elastic import Spares, Until
 from pg_mpi.errors import RunError
 from pg_mpi.journal import Journal
 from pg_mpi.meter import Meter
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import provenance
 from pg_mpi.record.trace import Trace
-from pg_mpi.rollout import Env, Player
+from pg_mpi.rollout import Env, Player, make_game
 from pg_mpi.schedule import stage
+from pg_mpi.seeding import SURVEY, stream
 from pg_mpi.shares import shares_of
 from pg_mpi.start import find_start, save_checkpoint
 from pg_mpi.tally import Tally
-
-SKIPPED_IN_ROW = 10  # updates
 
 
 class Trainer:
@@ -48,8 +48,10 @@ class Trainer:
         self._learner = parts.make_learner(config, policy, world, self._phases)
         self.tally = Tally()
         self._unsaved = 0  # rollouts learned from since the last checkpoint
+        self._stats = None  # of the newest update
+        self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
-        envs = [Env(index, config, start.knowledge) for index in range(first, first + config.envs_per_rank)]
+        envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
         if start.saved:
             snapshot.apply(*start.saved, policy, self._learner, self.tally, envs)
         world.broadcast_(policy.theta)
@@ -61,6 +63,10 @@ class Trainer:
         self._meter = Meter(world, self._phases, before, self.tally.env_steps)
         if world.rank == 0:
             self._journal.banner(places, self._knowledge, policy, start.path)
+        self._spares = None
+        if config.elastic:
+            self._spares = Spares(world, self._envs_in_all, lambda: make_game(config, stream(0, SURVEY)))
+        self._keep_in_memory()
 
     # -- the loop's verbs -------------------------------------------------------------------------------
 
@@ -70,6 +76,8 @@ class Trainer:
         Then every env is back where it was: a late round takes seconds, and a batch system may not leave them.
         """
         self._stage = stage(self.config, self.tally.env_steps)
+        if self._spares:
+            stop = Until(stop, self._world)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
             self._trajectories = self._player.play(self._network, self._stage.rollouts, stop)
@@ -85,39 +93,23 @@ class Trainer:
         return True
 
     def learn(self):
-        """Learn from the round that was played, and count it."""
-        trajectories = self._trajectories
-        shares = shares_of(trajectories, self._player.envs, self.config, self._world)
+        """Learn from the round that was played, and count it: all ranks do, or none."""
+        trajectories, envs = self._trajectories, self._player.envs
+        with self._phases("allreduce"):
+            parts = self._world.gather_all([(env.index, *_counts(t)) for env, t in zip(envs, trajectories)])
+        shares = shares_of(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
-            self._stats = self._learner.update(shares, self._stage)
+            self._stats = self._learner.update(shares, self._stage, self._keep_in_memory)
         except OverflowError as error:  # the same sums on all ranks
             refused = RunError(f"--reproducible: {error}")
             refused.agreed = True
             raise refused from None
-        with self._phases("allreduce"):
-            played = self._world.gather_all(
-                [
-                    (t.length, t.games, t.errors, float(t.rewards.sum()), int(np.count_nonzero(t.rewards)))
-                    for t in trajectories
-                ]
-            )
-        self._check_gradient()
-        steps, games, errors, reward_sums, reward_counts = zip(*(env for rank in played for env in rank))
+        check_gradient(self._learner.skipped_in_row, self.tally.update + 1)
+        _, steps, games, errors, reward_sums, reward_counts = zip(*sorted(env for part in parts for env in part))
         self.tally.add(sum(steps), [game for env in games for game in env], sum(errors))
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.policy.refresh(self._network, self._learner.touched)
-
-    def _check_gradient(self):
-        """Raise ``RunError`` after too many updates in a row without a finite gradient: it will not come back."""
-        if self._learner.skipped_in_row == SKIPPED_IN_ROW:
-            error = RunError(
-                f"the gradient was not finite in {SKIPPED_IN_ROW} updates in a row, the last of them update "
-                f"{self.tally.update + 1}: the same command goes on from the newest checkpoint; if it happens again, "
-                "lower --learning-rate in a new --run-dir"
-            )
-            error.agreed = True
-            raise error
 
     def report(self):
         """Write this update's metrics and show the progress."""
@@ -149,30 +141,18 @@ class Trainer:
         An update that has grown to k rollouts counts k times, so that a late checkpoint is not k times as long away.
         """
         if self.tally.update % self.config.sync_check_every == 0:
-            self.check_weights()
+            check_weights(self._world, self._learner.policy.theta, self.tally.update)
         self._unsaved += self._stage.rollouts
         if self._unsaved >= self.config.checkpoint_every:
             self.save()
-
-    def check_weights(self):
-        """Prove that all ranks hold the same weights, bit for bit. Raises ``RuntimeError`` naming those that differ."""
-        digest = hashlib.blake2b(self._learner.policy.theta, digest_size=8).digest()
-        digests = self._world.gather_all(digest)
-        common = max(digests, key=lambda d: (digests.count(d), d == digests[0]))
-        strays = [rank for rank, digest in enumerate(digests) if digest != common]
-        if strays:
-            error = RuntimeError(
-                f"after update {self.tally.update} the weights of rank {', '.join(map(str, strays))} differ from the "
-                "others': a machine error, or ranks that run different libraries; nothing was saved since they differ"
-            )
-            error.agreed = True
-            raise error
+        if self._spares:
+            self._spares.make_ahead()
 
     def save(self):
         """Write a checkpoint of the whole run, after a proof that its ranks agree."""
         with self._phases("record"):
-            self.check_weights()
             learner, envs = self._learner, self._player.envs
+            check_weights(self._world, learner.policy.theta, self.tally.update)
             content = snapshot.collect(self._world, self.config, self._knowledge, learner, self.tally, envs)
             self._world.on_root(save_checkpoint, self._folder, self.tally.env_steps, content, self.config)
             totals = self._world.gather(self._meter.totals)
@@ -189,6 +169,55 @@ class Trainer:
         waited = self._world.max_(np.array([stop.age()]))[0]
         self._world.on_root(self._close_journal, reason, finished, waited)
 
+    # -- without a rank that died -----------------------------------------------------------------------
+
+    def _keep_in_memory(self):
+        """With ``--elastic``: what a round begins with, on another rank too. Collective."""
+        if self._spares:
+            with self._phases("record"):
+                self._spares.exchange(self._player.envs)
+
+    def survive(self, error):
+        """Take the round back and go on without the ranks that ``error`` says are gone; False if it does not say so.
+
+        Collective among those that are left.
+        """
+        begun = self._world.clock()
+        while self._spares and self._world.is_loss(error):
+            try:
+                self._mend(begun)
+                return True
+            except Exception as another:  # one more may be lost
+                if not self._world.is_loss(another):
+                    raise
+        return False
+
+    def _mend(self, begun):
+        world, learner = self._world, self._learner
+        lost = world.mend()
+        self._phases.clear()
+        learner.restore(learner.kept)
+        updates, unsaved = zip(*world.gather_all((self.tally.update, self._unsaved)))
+        if len(set(updates)) > 1:
+            raise RuntimeError(f"ranks that are left are after updates {updates}")
+        self._unsaved = max(unsaved)
+        self._player.envs = self._spares.dealt(self._player.envs, self._make_env)
+        written = world.on_root(self._mend_journal, lost, begun)
+        self._keep_in_memory()
+        if written < self.tally.update and self._stats:
+            self.report()
+
+    def _make_env(self, index, game=None):
+        return Env(index, self.config, self._knowledge, game)
+
+    def _mend_journal(self, lost, begun):
+        """Say who was lost, on a new rank 0 too; the update of the last line of metrics."""
+        if self._journal is None:
+            self._folder.open()
+            self._journal = Journal()
+            self._journal.take_over(self.config, self._folder, self.tally)
+        return self._journal.lost(lost, self._world.size, self._world.clock() - begun)
+
     # -- what is written --------------------------------------------------------------------------------
 
     def _open_journal(self, places):
@@ -204,3 +233,9 @@ class Trainer:
         zero = self._world.broadcast_(np.array([self._world.clock()]))[0]
         zero += clocks.ahead(self._world, self._world.clock, rounds=21)
         return Trace(folder, self._world.rank, host, self._restarts, zero)
+
+
+def _counts(trajectory):
+    """What the run counts of an env's round: steps, games, errors, and the sum and number of its rewards."""
+    t = trajectory
+    return t.length, t.games, t.errors, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))

@@ -14,7 +14,7 @@ import numpy as np
 
 from pg_mpi.agent.advantages import discounted_returns, standardise
 from pg_mpi.agent.optimizer import RMSProp
-from pg_mpi.cluster import comm, launched, pinning
+from pg_mpi.cluster import job, launched, pinning
 from pg_mpi.game.actions import choose
 from pg_mpi.game.atari import AtariGame
 from pg_mpi.game.features import PIXELS, FrameEncoder
@@ -116,4 +116,4 @@ def main(world, argv):
 
 
 if __name__ == "__main__":
-    comm.run(main, sys.argv[1:])
+    job.run(main, sys.argv[1:])

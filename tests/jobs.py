@@ -1,5 +1,6 @@
 """Real MPI jobs in subprocesses, each with a hard limit, for the tests."""
 
+import contextlib
 import json
 import os
 import signal
@@ -55,6 +56,18 @@ def end(process):
     """Kill a job whole: Open MPI's ranks have process groups of their own, but share mpirun's session."""
     process.kill()
     launch.kill_session(process.pid)
+
+
+def ranks_of(job):
+    """The process of each rank that an Open MPI job has on this host, in the order of their numbers."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, StopIteration):
+            if os.getsid(int(entry.name)) == job.pid:
+                words = (entry / "environ").read_bytes().split(b"\0")
+                name = b"OMPI_COMM_WORLD_RANK="
+                found[int(next(word for word in words if word.startswith(name))[len(name) :])] = int(entry.name)
+    return [found[rank] for rank in sorted(found)]
 
 
 def hear_interrupts():

@@ -1,21 +1,19 @@
-"""The ranks of a job and the verbs between them. The only module that imports mpi4py.
+"""The ranks of a job and the verbs between them. Only this module and ``mending`` import mpi4py.
 
-Every method of ``World`` is collective (every rank must call it) but ``mpi_version`` and ``abort``. ``World()`` without
+Every method of ``World`` is collective (every rank must call it) but where it says that it is not. ``World()`` without
 a communicator is a world of one, so the same code runs where no MPI is installed.
 """
 
 import os
-import signal
-import sys
 import time
-import traceback
 
-from pg_mpi.cluster import launched
+from pg_mpi.cluster import launched, leftovers
+from pg_mpi.cluster.mending import Mending
 from pg_mpi.cluster.mpirun import ensure_home
-from pg_mpi.errors import RunError, UsageError
+from pg_mpi.errors import UsageError
 
 
-class World:
+class World(Mending):
     """A communicator reduced to what training needs.
 
     Attributes:
@@ -28,7 +26,7 @@ class World:
     cpu_clock = staticmethod(time.process_time)
 
     def __init__(self, comm=None):
-        self._comm = comm
+        super().__init__(comm)
         self.rank = comm.Get_rank() if comm else 0
         self.size = comm.Get_size() if comm else 1
 
@@ -94,6 +92,11 @@ class World:
             raise error
         return result
 
+    def shift(self, item):
+        """Give ``item`` to the next rank; the item of the one before."""
+        after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        return self._comm.sendrecv(item, dest=after, source=before) if self.size > 1 else item
+
     def split(self, colour):
         """The ``World`` of the ranks that give the same ``colour``, a whole number, in the order of their ranks."""
         return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
@@ -108,7 +111,9 @@ class World:
 
     def abort(self, code):
         """End every rank at once with ``code``. Not collective."""
-        if self._comm:
+        if self.mendable():
+            self.leave_together(code)
+        elif self._comm:
             self._comm.Abort(code)
         os._exit(code)
 
@@ -116,6 +121,8 @@ class World:
 def connect(optional=False):
     """Start MPI and return its ``World``; with ``optional``, a world of one where MPI cannot be loaded."""
     ensure_home()
+    if launched.is_first_on_host():
+        leftovers.remove()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
@@ -125,51 +132,3 @@ def connect(optional=False):
         line = str(error).strip().splitlines()[0]
         raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None
     return World(MPI.COMM_WORLD)
-
-
-def run(main, argv, optional_mpi=False):
-    """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
-
-    An error that all ranks raise together ends them in order, with one line. Anything else that leaves
-    ``main`` on one rank, ``sys.exit`` included, prints that rank's traceback and ends the whole job.
-    """
-    world = None
-    try:
-        world = connect(optional_mpi)
-        code = main(world, argv)
-    except (UsageError, RunError) as error:
-        code = 2 if isinstance(error, UsageError) else 1
-        together = world is None or world.size == 1 or getattr(error, "agreed", False)
-        # alone where a launcher promised more, every process is a rank 0: the launcher knows the first
-        speaks = launched.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
-        if speaks:
-            print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
-        if not together:
-            world.abort(code)
-    except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
-        _die(world, error)
-    _leave(code)
-
-
-def _die(world, error):
-    """Print this rank's traceback and end the whole job; rank 0 speaks for an error that all ranks share."""
-    rank, size = (world.rank, world.size) if world else (0, 1)
-    if rank and getattr(error, "agreed", False):
-        time.sleep(2)  # rank 0 is about to end this
-    text = "".join(traceback.format_exception(error))
-    sys.stdout.flush()
-    print(f"{text}pg_mpi: rank {rank} of {size} failed: the whole job ends", file=sys.stderr, flush=True)
-    time.sleep(0.1)  # a launcher forwards output in its own time, and MPI_Abort does not wait for it
-    code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
-    (world or World()).abort(code or 1)
-
-
-def _leave(code):
-    """Flush, finalize MPI while every rank is here, and exit with ``code``."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late one must not kill what is already leaving
-    sys.stdout.flush()
-    sys.stderr.flush()
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi and not mpi.Is_finalized():
-        mpi.Finalize()  # or ``python -m mpi4py`` turns a code into an abort
-    sys.exit(code)

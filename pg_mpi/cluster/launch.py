@@ -39,7 +39,7 @@ import sys
 import time
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import ensure_home, start_command, system_mpi, usable_threads
+from pg_mpi.cluster.mpirun import elastic_launcher, ensure_home, start_command, system_mpi, usable_threads
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
@@ -118,8 +118,9 @@ def run(command: list[str]) -> int:
             asked += 1
         elif received == signal.SIGUSR1:
             job.send_signal(signal.SIGUSR1)
-    if job.returncode < 0:
+    if job.returncode:
         kill_session(job.pid)
+    if job.returncode < 0:
         return 128 - job.returncode
     if job.returncode == 0 and asked >= KILLS:
         return 128 + signal.SIGTERM  # MPICH 4's mpirun calls being killed a success
@@ -141,8 +142,10 @@ def main(arguments: list[str] | None = None) -> int:
     ranks = usable_threads() if options.ranks is None else options.ranks
     if not job or ranks < 1:
         parser.error("name a module to run, and at least one rank")
+    elastic = any(word.split("=")[0] == "--elastic" for word in job)
     try:
-        code = run([*start_command(options.launcher, ranks), sys.executable, "-m", *job])
+        launcher = elastic_launcher(options.launcher) if elastic else options.launcher
+        code = run([*start_command(launcher, ranks), sys.executable, "-m", *job])
     except UsageError as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         return 2

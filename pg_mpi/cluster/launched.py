@@ -6,6 +6,7 @@ from pg_mpi.errors import UsageError
 
 #: Where launchers say how many ranks they started, the most specific first, and which rank this is.
 PROMISES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+LOCAL_NUMBERS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
@@ -25,6 +26,11 @@ def promised(environ=os.environ):
 def is_first_process(environ=os.environ):
     """True on the process that may print before MPI has started."""
     return not _first_number(RANK_NUMBERS, environ)
+
+
+def is_first_on_host(environ=os.environ):
+    """True on one process of each host."""
+    return not _first_number(LOCAL_NUMBERS, environ)
 
 
 def is_launched(environ=os.environ):

@@ -149,6 +149,12 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
     return [mpirun, *options, "-n", str(ranks)]
 
 
+def elastic_launcher(launcher: str) -> str:
+    """This launcher with what it needs to let a job go on without a rank that dies."""
+    kind = flavour(find_mpirun()) if launcher == "mpirun" else None
+    return "mpirun --with-ft ulfm" if kind and kind.name == "Open MPI" and kind.major >= 5 else launcher
+
+
 def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None) -> list[str]:
     """``mpirun_command`` for any launcher: ``mpirun``, or another, each with options, as ``srun --mpi=pmix``."""
     try:

@@ -39,7 +39,7 @@ class Watchdog:
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
         while hungry < (limit := self._limit if meals else max(self._limit, START)):
             # where a call into C never lets go of the interpreter, this thread cannot run, but the one of C's can
-            _arm(limit + LAST_WORDS / 2)
+            _arm(limit - hungry + LAST_WORDS / 2)
             before = time.monotonic()
             time.sleep(pause)
             # while the whole process was stopped for a while, nobody starved; C's clock goes on, though

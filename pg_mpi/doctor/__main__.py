@@ -4,7 +4,7 @@ import functools
 import json
 import sys
 
-from pg_mpi.cluster import comm, launched, pinning
+from pg_mpi.cluster import job, launched, pinning
 from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.parse import checked, integer, real
 
@@ -72,4 +72,4 @@ if __name__ == "__main__":
     else:
         from pg_mpi.doctor import facts, trials  # noqa: F401 imported as the trainer would, before MPI starts
 
-        comm.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])
+        job.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])

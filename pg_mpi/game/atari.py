@@ -51,10 +51,15 @@ class AtariGame:
         ale.setInt("max_num_frames_per_episode", max_frames)
         ale.loadROM(rom_path(rom_name(env_id)))
         self._ale, self._advance = ale, ale.act
-        self._frame_skip, self._sticky, self._uniform = frame_skip, sticky, rng.random
+        self._frame_skip, self._sticky = frame_skip, sticky
+        self.draw_from(rng)
         self.actions = [int(action.value) for action in ale.getMinimalActionSet()]
         self.screen = np.empty(ale.getScreenDims(), dtype=np.uint8)
         self.reset()
+
+    def draw_from(self, rng):
+        """Let a stream decide about sticky actions from now on."""
+        self._uniform = rng.random
 
     def reset(self):
         """Start a new game; the stream of sticky actions goes on."""

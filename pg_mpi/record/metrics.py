@@ -14,6 +14,7 @@ class MetricsLog:
 
     Attributes:
         seconds_before: training seconds of the folder's earlier starts, lost updates included.
+        last: the update of the last line, 0 if there is none.
     """
 
     def __init__(self, path, update):
@@ -21,6 +22,7 @@ class MetricsLog:
         lines = _read(path)
         self.seconds_before = lines[-1].get("wall_s", 0.0) if lines else 0.0
         kept = [line for line in lines if line["update"] <= update]
+        self.last = kept[-1]["update"] if kept else 0
         temporary = path + ".tmp"
         with open(temporary, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in kept)
@@ -32,6 +34,7 @@ class MetricsLog:
         finite = {name: None if value != value else value for name, value in metrics.items()}  # JSON has no NaN
         self._file.write(json.dumps(finite) + "\n")
         self._file.flush()
+        self.last = metrics["update"]
 
 
 def _read(path):

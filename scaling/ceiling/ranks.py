@@ -14,7 +14,7 @@ import time
 from time import perf_counter
 
 from pg_mpi import STARTED
-from pg_mpi.cluster import comm, launched
+from pg_mpi.cluster import job, launched
 from pg_mpi.record.run_folder import write_json
 from scaling.ceiling import parts, stubs
 from scaling.ceiling.__main__ import prepare
@@ -174,4 +174,4 @@ class Measuring:
 
 
 if __name__ == "__main__":
-    comm.run(main, sys.argv[1:], optional_mpi=True)
+    job.run(main, sys.argv[1:], optional_mpi=True)

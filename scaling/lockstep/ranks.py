@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from pg_mpi.cluster import comm, launched
+from pg_mpi.cluster import job, launched
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import write_json
 from scaling.lockstep.__main__ import prepare
@@ -64,4 +64,4 @@ def _settings(words, ranks):
 
 
 if __name__ == "__main__":
-    comm.run(main, sys.argv[1:])
+    job.run(main, sys.argv[1:])

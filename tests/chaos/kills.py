@@ -13,6 +13,7 @@ from pg_mpi.errors import CheckpointError
 from pg_mpi.record import checkpoint
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 1, "--seed", 3]
+POLITE = (signal.SIGTERM, signal.SIGINT)
 LONG = ["--total-timesteps", 2 * 128 * 60]
 
 
@@ -62,6 +63,16 @@ def _killed_child(place, delay):
 @fault("kill -9 of the whole mpirun job at a random moment", tries=12, full=100)
 def whole_job(tally, folder, tries, seed):
     """Killed and started again until it is done: the bits of a run that nobody touched."""
+    _again_and_again(tally, folder, tries, seed, lambda job, rng: end(job))
+
+
+@fault("TERM or INT to mpirun, which kills its ranks soon after", tries=6, full=40)
+def politely(tally, folder, tries, seed):
+    """As the job is killed, or saves before that: it may exit with 75."""
+    _again_and_again(tally, folder, tries, seed, lambda job, rng: job.send_signal(rng.choice(POLITE)))
+
+
+def _again_and_again(tally, folder, tries, seed, stop):
     rng = random.Random(seed)
     done = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
     assert done.returncode == 0, done.stderr
@@ -71,7 +82,7 @@ def whole_job(tally, folder, tries, seed):
         with tally.trying():
             job = start(line, folder)
             time.sleep(rng.uniform(0.5, 5))
-            end(job)
+            stop(job, rng)
             finish(job)
             known = _no_step_back(folder, known)
             if (folder / "run/DONE").exists():

@@ -41,12 +41,12 @@ class Tally:
 
     @contextlib.contextmanager
     def trying(self):
-        """One try. An ``AssertionError`` of the form ``lost: why`` counts there, any other as wrong, or as hung."""
+        """One try. An ``AssertionError`` of the form ``lost: why`` counts there, any other error as wrong."""
         self.tries += 1
         try:
             yield
-        except AssertionError as error:
-            text = " ".join(str(error).split())
+        except Exception as error:  # any: the next fault is to be tried too
+            text = " ".join((str(error) or repr(error)).split())
             kind = next((kind for kind in self.bad if text.startswith(kind)), "wrong")
             self.bad[kind] += 1
             self.notes.append(f"{kind} in try {self.tries}: {text[:600]}")

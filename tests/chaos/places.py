@@ -62,6 +62,64 @@ def homes(tally, folder, tries, seed):
             assert result.returncode == 0, f"wrong: {result.stderr}"
 
 
+@fault("a run folder, or all but it, that cannot be written (root only)", tries=4)
+def read_only(tally, folder, tries, seed):
+    """Mounted so: root may write where modes forbid it. In an old run, and where there was none."""
+    if os.geteuid():
+        return
+    for number in range(tries):
+        with tally.trying():
+            place = folder / str(number)
+            place.mkdir()
+            line = command(2, "pg_mpi.train", "--run-dir", "run", *RUN)
+            if number % 2:
+                assert run(line, place).returncode == 0
+            more = [*line, "--total-timesteps", "2000"]
+            locked = 'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && exec "$@"'
+            with tally.recovering():
+                result = run(["unshare", "--mount", "sh", "-c", locked, "sh", *more], place)
+            assert result.returncode in (1, 2), f"wrong: exit {result.returncode} {result.stderr}"
+            assert "cannot be written" in one_line(result), f"wrong: {result.stderr}"
+            assert run(more, place).returncode == 0, "wrong: it does not go on"
+
+
+@fault("a disk with so little room that a save does not fit (root only)", tries=4, full=20)
+def little_room(tally, folder, tries, seed):
+    """A real file system, of some MB: the newest checkpoint that fitted is there, and the next start goes on."""
+    if os.geteuid():
+        return
+    for number in range(tries):
+        with tally.trying():
+            place = folder / str(number)
+            (place / "run").mkdir(parents=True)
+            size = 100 + 7000 * number  # KB, where a checkpoint has some 4,000
+            # the checkpoints that fitted are copied out before the mount goes with its namespace
+            room = f'mount -t tmpfs -o size={size}k full run && "$@"; code=$?; cp -r run out; exit $code'
+            line = command(2, "pg_mpi.train", "--run-dir", "run", *RUN, "--checkpoint-every", 1)
+            result = run(["unshare", "--mount", "sh", "-c", room, "sh", *line], place)
+            if result.returncode != 0:
+                assert result.returncode in (1, 2), f"wrong: exit {result.returncode} {result.stderr}"
+                assert "cannot be written" in one_line(result), f"wrong: {result.stderr}"
+            with tally.recovering():
+                again = run(command(2, "pg_mpi.train", "--run-dir", "out", *RUN), place)
+            assert again.returncode == 0, f"wrong: exit {again.returncode} {again.stderr}"
+            assert not list((place / "out").rglob("*.tmp")), "wrong: half a file is left"
+
+
+@fault("starts that come to nothing", tries=3, full=10)
+def restart_loop(tally, folder, tries, seed):
+    """A walltime shorter than the first update, as a batch system would try for ever."""
+    for number in range(tries):
+        with tally.trying():
+            line = command(1, "pg_mpi.train", "--run-dir", f"run-{number}", "--max-frames", 400, "--idle-starts", 3)
+            codes = []
+            while (result := run([*line, "--max-walltime", "0.1"], folder)).returncode == 75:
+                codes.append(result.returncode)
+                assert len(codes) < 5, "hung: it goes on for ever"
+            assert codes == [75] * 3 and result.returncode == 2, f"wrong: {codes}, then {result.returncode}"
+            assert "came no further than 0 steps" in one_line(result)
+
+
 @fault("a full /dev/shm (root only)", tries=2)
 def full_shm(tally, folder, tries, seed):
     if os.geteuid():

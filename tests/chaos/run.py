@@ -24,12 +24,13 @@ import files  # noqa: E402
 import hangs  # noqa: E402
 import hosts_  # noqa: E402
 import kills  # noqa: E402
+import losses  # noqa: E402
 import numbers_  # noqa: E402
 import places  # noqa: E402
 import signals_  # noqa: E402
 from outcome import FAULTS, Tally  # noqa: E402
 
-ROOMS = (kills, files, numbers_, signals_, places, hangs, hosts_)  # importing them fills FAULTS
+ROOMS = (kills, files, numbers_, signals_, places, hangs, losses, hosts_)  # importing them fills FAULTS
 HEAD = f"{'fault':<62}{'tries':>7}{'lost':>6}{'hung':>6}{'wrong':>7}{'worst, s':>10}"
 
 

@@ -1,11 +1,15 @@
 """Signals and walltimes at any moment."""
 
+import itertools
 import random
 import signal
+import sys
 import time
 
-from jobs import STEPS, command, finish, newest, run, start
-from outcome import fault, gone
+from jobs import STEPS, command, finish, metrics, newest, run, start
+from outcome import FAULTY, fault, gone
+
+from pg_mpi.cluster.mpirun import mpirun_command
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 5, "--seed", 6]
 LONG = ["--total-timesteps", 2 * 128 * 60]
@@ -49,6 +53,29 @@ def _wait_for(path, job):
     while not path.exists() and job.poll() is None:
         assert time.monotonic() < until, "hung: no run folder"
         time.sleep(0.02)
+
+
+PHASES = ("wait", "allreduce", "gradient", "optimizer", "inference", "record")
+
+
+@fault("USR1 in each phase of an update, once or twice, and in a save", tries=12, full=36)
+def in_each_phase(tally, folder, tries, seed):
+    """To one rank alone; in the others, which the emulator's loop is made of, at any step: tests/unit/test_stop.py."""
+    rest = ["--total-timesteps", 2 * 128 * 4, "--checkpoint-every", 1]
+    whole = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *rest), folder)
+    assert whole.returncode == 0, whole.stderr
+    for number, (phase, count) in zip(range(tries), itertools.cycle(itertools.product(PHASES, (1, 2)))):
+        with tally.trying():
+            flags = ["--run-dir", f"run-{number}", *RUN, *rest]
+            line = [*mpirun_command(2), sys.executable, FAULTY, f"signal:{phase},{count}", *map(str, flags)]
+            with tally.recovering():
+                ended = run(line, folder, limit=60)
+            assert ended.returncode == 75, f"wrong: exit {ended.returncode} in {phase} {ended.stderr}"
+            updates = len(metrics(folder, f"run-{number}"))
+            assert 1 <= updates <= 2, f"wrong: {updates} updates, signalled in {phase} of the second"
+            again = run(command(2, "pg_mpi.train", *flags), folder)
+            assert again.returncode == 0, f"wrong: exit {again.returncode} {again.stderr}"
+            _same(folder, f"run-{number}")
 
 
 @fault("walltimes of any length", tries=6, full=30)

@@ -7,7 +7,7 @@ import signal
 import sys
 
 from pg_mpi import train
-from pg_mpi.cluster import comm
+from pg_mpi.cluster import job
 from pg_mpi.cluster.signals import StopFlag
 
 
@@ -83,6 +83,27 @@ def plant_emulator_errors(rank, chance):
     AtariGame.act = faulty
 
 
+def plant_signals(rank, phase, count):
+    """Let rank 1 send itself USR1 so many times when it comes to this phase of its second update."""
+    from pg_mpi.record.phases import Phases
+    from pg_mpi.trainer import Trainer
+
+    play, enter = Trainer.play, Phases.__call__
+
+    def playing(self, stop=False):
+        self._phases.update = self.tally.update + 1
+        return play(self, stop)
+
+    def entering(self, name):
+        if rank == 1 and name == phase and getattr(self, "update", 0) == 2:
+            self.update = None
+            for _ in range(count):
+                os.kill(os.getpid(), signal.SIGUSR1)
+        return enter(self, name)
+
+    Trainer.play, Phases.__call__ = playing, entering
+
+
 def plant_full_disk(rank, size):
     """Let files of rank 0 grow to ``size`` bytes and no further: the kernel refuses as it does on a full disk."""
     if rank == 0:
@@ -95,6 +116,9 @@ def main(world, argv, stop):
         plant_nan(world.rank, {int(update) for update in value.split(",")})
     elif fault == "emulator":
         plant_emulator_errors(world.rank, float(value))
+    elif fault == "signal":
+        phase, count = value.split(",")
+        plant_signals(world.rank, phase, int(count))
     elif fault == "disk":
         plant_full_disk(world.rank, int(value))
     else:
@@ -103,4 +127,4 @@ def main(world, argv, stop):
 
 
 if __name__ == "__main__":
-    comm.run(functools.partial(main, stop=StopFlag()), sys.argv[1:])
+    job.run(functools.partial(main, stop=StopFlag()), sys.argv[1:])

@@ -10,7 +10,7 @@ import numpy as np
 from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie, upside_down
-from pg_mpi.cluster import comm
+from pg_mpi.cluster import job
 from pg_mpi.config import parse_train
 from pg_mpi.learner import Learner
 from pg_mpi.record.phases import Phases
@@ -61,4 +61,4 @@ def main(world, argv):
 
 
 if __name__ == "__main__":
-    comm.run(main, sys.argv[1:])
+    job.run(main, sys.argv[1:])

@@ -42,7 +42,7 @@ def test_kill_9_at_any_moment_then_the_same_command(tmp_path):
     """mpirun and its ranks killed four times in mid-run: nothing acknowledged is lost, the end is the same."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir(), killed.mkdir()
-    flags = [*SYNCS["steps"], "--checkpoint-every", "3", "--total-timesteps", "30000"]
+    flags = [*SYNCS["steps"], "--checkpoint-every", "3", "--total-timesteps", "20000"]
     train(2, whole, *flags)
     line = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16, "--update-epochs", 2, *flags)
     acknowledged, kills = 0, 0
@@ -118,7 +118,7 @@ def test_a_round_that_a_signal_takes_back_is_played_again(tmp_path):
     """A long round is broken off: the time until it is saved is told, and to the last bit nothing has happened."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir(), parts.mkdir()
-    flags = [*SMALL, *SYNCS["steps"], "--num-steps", 2500, "--total-timesteps", 12_000]
+    flags = [*SMALL, *SYNCS["steps"], "--num-steps", 1500, "--total-timesteps", 7_000]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
     process = start(line, parts)
     when_training(process, parts, 1)

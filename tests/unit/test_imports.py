@@ -13,7 +13,7 @@ LEVELS = [
     ["snapshot"],
     ["rollout", "build", "meter", "tally", "journal"],
     ["learner"],
-    ["session", "shares"],
+    ["session", "shares", "elastic", "checks"],
     ["batch"],
     ["trajectory", "schedule"],
     ["config", "game", "agent", "cluster", "record"],
@@ -22,7 +22,7 @@ LEVELS = [
     ["__init__"],
 ]
 DOORS = {
-    "mpi4py": {"cluster/comm.py"},
+    "mpi4py": {"cluster/comm.py", "cluster/mending.py"},
     "ale_py": {"game/atari.py", "game/actions.py"},
     "gymnasium": set(),
     "tensorboardX": {"record/metrics.py"},

@@ -46,8 +46,8 @@ def test_difference_tie_is_plus_minus_one():
 
 
 def test_tiles_share_weights_between_neighbours():
-    tie = pixel_tie(SHAPE, False, "on").toarray()
-    shared = tie @ tie.T
+    tie = pixel_tie(SHAPE, False, "on").tocsr()
+    shared = (tie @ tie.T).tocsr()
     here = 40 * 80 + 40
     assert shared[here, here + 1] == 2  # the same 4 x 4 tile and the same band of eight columns
     assert shared[here, here + 5] == 1  # the band alone

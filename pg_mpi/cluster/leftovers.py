@@ -1,0 +1,65 @@
+"""Removes what killed Open MPI jobs left on this host: shared memory, and their mpirun's folder.
+
+An mpirun that was killed cannot clean up, and its segments stay in memory until the host starts anew. What is removed
+is this user's, at least a minute old, and mapped by no process. The standard library alone; Linux alone.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+OLD = 60.0  # seconds
+SEGMENT = re.compile(r"sm_segment\..+\.\d+\.[0-9a-f]+\.\d+")  # host, user, job, rank
+FOLDER = re.compile(r"(?:ompi|prted?)\.(\d+)")  # the process of mpirun
+#: Inside another namespace of processes, as containers have, some that use a folder may not be seen. It matters less
+#: with segments: whoever has mapped one keeps it.
+ALL_SEEN = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
+
+
+def remove(memory="/dev/shm", temporary=None):
+    """Remove what is stale. Never raises ``OSError``."""
+    with contextlib.suppress(OSError):
+        _remove(Path(memory), Path(temporary or tempfile.gettempdir()))
+
+
+def _remove(memory, temporary):
+    segments = [path for path in _old(memory) if SEGMENT.fullmatch(path.name)]
+    folders = []
+    if os.readlink("/proc/self/ns/pid") == ALL_SEEN:
+        folders = [path for path in _old(temporary) if (found := FOLDER.fullmatch(path.name)) and _dead(found[1])]
+    if not segments and not folders:
+        return
+    mapped = _mapped()
+    for path in segments:
+        if f" {path}\n" not in mapped:
+            with contextlib.suppress(OSError):
+                path.unlink()
+    for path in folders:
+        if f" {path}/" not in mapped:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _old(folder):
+    """This user's entries of a folder that nobody has changed for a while."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # gone by now
+            facts = path.lstat()
+            if facts.st_uid == os.getuid() and time.time() - facts.st_mtime > OLD:
+                yield path
+
+
+def _dead(process):
+    return not os.path.exists(f"/proc/{process}")
+
+
+def _mapped():
+    """The memory maps of all processes of this user, as text."""
+    texts = []
+    for entry in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # gone, or another user's
+            texts.append(entry.read_text(errors="replace"))
+    return "".join(texts)
