@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-batch test-browser chaos flamegraph lint clean
+.PHONY: help train test test-batch test-browser chaos soak flamegraph lint clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -30,6 +30,9 @@ test-browser: $(STAMP)  ## look at the report in a real browser, light and dark 
 
 chaos: $(STAMP)  ## kill, stop, fill, spoil and cut what a run needs, and count what is lost; CHAOS=full: for hours
 	@$(PY) tests/chaos/run.py $(ARGS)
+
+soak: $(STAMP)  ## an hour on four ranks with a fault every minute, until a score is reached: runs/soak
+	@$(PY) tests/chaos/soak.py $(ARGS)
 
 flamegraph: $(STAMP)  ## where the time of every rank goes, line by line, in a minute of training: runs/flamegraph.svg
 	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'

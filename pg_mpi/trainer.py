@@ -40,7 +40,7 @@ class Trainer:
         pinning.pin_threads()
         place = pinning.describe()
         places = world.gather(place)
-        start = world.on_root(find_start, config, given, world.size)
+        start = world.on_root(find_start, config, given, world.size, asleep=True)
         self.config = config = start.config
         self._folder, self._knowledge = start.folder, start.knowledge
         self._phases = Phases(world.clock, spans=config.trace)

@@ -75,8 +75,11 @@ class World(Mending):
         """A list of every rank's ``item`` in rank order, on every rank."""
         return self._comm.allgather(item) if self.size > 1 else [item]
 
-    def on_root(self, function, *args):
-        """Call ``function(*args)`` on rank 0 alone; its result, or its exception, reaches every rank."""
+    def on_root(self, function, *args, asleep=False):
+        """Call ``function(*args)`` on rank 0 alone; its result, or its exception, reaches every rank.
+
+        ``asleep``: it takes long, so the others sleep meanwhile, where MPI would spin on cores that rank 0 may need.
+        """
         result = error = None
         if self.rank == 0:
             try:
@@ -84,6 +87,10 @@ class World(Mending):
             except Exception as caught:  # any: the other ranks wait for it
                 error = caught
         if self.size > 1:
+            if asleep:
+                done = self._comm.Ibarrier()
+                while not done.Test():
+                    time.sleep(0.002)
             shared = self._comm.bcast((result, error), root=0)
             if self.rank:  # rank 0 keeps its own: bcast gives a copy even there, and a copy holds no lock
                 result, error = shared

@@ -150,7 +150,7 @@ class VirtualWorld:
         """Bytes that pass the root's link in a gather; all ranks' items are as large as this one's."""
         return self.size * len(pickle.dumps(item))
 
-    def on_root(self, function, *args):
+    def on_root(self, function, *args, asleep=False):
         result = error = None
         if self.rank == 0:
             begun, worked = perf_counter(), thread_time()

@@ -1,0 +1,187 @@
+"""An hour of training with a fault every minute, until a score is reached: ``make soak``.
+
+    python tests/chaos/soak.py [--minutes 60] [--ranks 4] [--target 10] [--seed S] [--out runs/soak]
+
+The same command is started again whatever it ended with, as a batch system would. One rank's emulators raise in 1 of
+2,000 steps all the time. When the score is reached, the next
+run begins with another seed; the last one is played until it is reached too. Every few seconds memory, open files and
+what is left in /dev/shm are written to soak.csv. Prints a line for each fault, and the sum as one line of JSON.
+"""
+
+import argparse
+import contextlib
+import csv
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from outcome import gone  # noqa: E402
+from soak_faults import FAULTS, finish_off, mpirun_of, ranks_under  # noqa: E402
+
+from pg_mpi.errors import CheckpointError  # noqa: E402
+from pg_mpi.record import checkpoint  # noqa: E402
+
+EVERY = 60.0  # seconds between two faults, on average
+LOOKS = 5.0  # seconds between two rows of soak.csv
+WATCHDOG = 30
+ENDS = 120.0  # seconds in which a job must have ended after a fault
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/mpi'}"}
+COLUMNS = ("second", "run", "start", "ranks", "rss_mb", "open_files", "shm_segments", "shm_mb", "tmp_folders")
+
+
+class Soak:
+    """One training run after the other, each started again and again."""
+
+    def __init__(self, args):
+        self.args, self.rng, self.out = args, random.Random(args.seed), Path(args.out)
+        self.out.mkdir(parents=True)
+        self.begun, self.run, self.starts = time.monotonic(), 0, 0
+        self.faults, self.reached = dict.fromkeys(FAULTS, 0), 0
+        self.bad, self.worst = dict.fromkeys(("lost", "hung", "wrong"), 0), 0.0
+        self.known, self.rows, self._file = 0, [], open(self.out / "soak.csv", "w", newline="")  # noqa: SIM115
+        self._csv = csv.writer(self._file)
+        self._csv.writerow(COLUMNS)
+
+    def minutes(self):
+        return (time.monotonic() - self.begun) / 60
+
+    def play(self):
+        """Start, plant a fault, see how it ends, until time is up and the score is reached."""
+        while True:
+            job = self.start()
+            fault = self.one_start(job)
+            self.check(job, fault)
+            if job.returncode == 0:
+                self.reached += 1
+                print(f"{self.minutes():5.1f} min: run {self.run} reached {self.args.target}", flush=True)
+                if self.minutes() >= self.args.minutes:
+                    return self.sum_up()
+                self.run, self.known = self.run + 1, 0
+
+    def folder(self):
+        return self.out / f"run-{self.run}"
+
+    def start(self):
+        self.starts += 1
+        words = ["--run-dir", self.folder(), "--preset", "fast", "--seed", self.run, "--watchdog", WATCHDOG]
+        words += ["--target-return", self.args.target, "--checkpoint-every", 5, "--idle-starts", 0]
+        launcher = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", self.args.ranks, "--"]
+        launcher += ["faults", "emulator:0.0005"]  # tests/mpi/faults.py: the trainer with a fault planted
+        with open(self.out / "output.txt", "a") as output:
+            line = list(map(str, [*launcher, *words]))
+            return subprocess.Popen(
+                line, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def one_start(self, job):
+        """Until this job ends: by itself, or by the fault that is returned."""
+        due = time.monotonic() + self.rng.uniform(0.5, 1.5) * EVERY
+        while job.poll() is None:
+            self.sample(job)
+            left = due - time.monotonic()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.wait(min(LOOKS, max(left, 0.1)))
+            if time.monotonic() >= due and job.poll() is None:
+                fault = self.rng.choice(list(FAULTS))
+                self.faults[fault] += 1
+                begun = time.monotonic()
+                FAULTS[fault](job, self.folder(), self.rng)
+                try:
+                    job.wait(ENDS)
+                except subprocess.TimeoutExpired:
+                    self.count("hung", f"{fault}: not ended after {ENDS:g} s")
+                    finish_off(job)
+                self.worst = max(self.worst, time.monotonic() - begun)
+                return fault
+        return None
+
+    def check(self, job, fault):
+        """Nothing is left, nothing lost, and the exit code is one that fits."""
+        code = job.returncode
+        print(f"{self.minutes():5.1f} min: {fault or 'no fault'}, exit {code}, update {self.known}", flush=True)
+        if fault is None and code:
+            self.count("wrong", f"exit {code} without a fault")
+        if fault == "USR1" and code not in (0, 75):
+            self.count("wrong", f"exit {code} after USR1")
+        try:
+            for leader in (job.pid, getattr(job, "mpirun", job.pid)):
+                gone(leader, patience=10)
+        except AssertionError as error:
+            self.count("hung", str(error))
+            finish_off(job)
+        try:
+            found = checkpoint.load_newest(str(self.folder()), lambda line: None)
+        except CheckpointError as error:
+            return self.count("lost", str(error))
+        update = found[2]["tally"]["update"] if found else 0
+        if update < self.known and fault != "damaged":
+            self.count("lost", f"update {self.known} was saved, {update} is there")
+        self.known = update
+
+    def count(self, kind, why):
+        self.bad[kind] += 1
+        print(f"        {kind}: {why}", flush=True)
+
+    def sample(self, job):
+        """A row of soak.csv."""
+        with contextlib.suppress(OSError, IndexError, StopIteration, ValueError):  # a rank that is gone by now
+            job.mpirun = mpirun_of(job)
+            ranks = ranks_under(job)
+            rss = [_rss_mb(rank) for rank in ranks]
+            files = [len(os.listdir(f"/proc/{rank}/fd")) for rank in ranks]
+            segments = list(Path("/dev/shm").glob("sm_segment*"))
+            used = sum(path.stat().st_blocks for path in segments) * 512 / 1e6
+            folders = len(list(Path(tempfile.gettempdir()).glob("ompi.*")))
+            row = (round(time.monotonic() - self.begun), self.run, self.starts, len(ranks))
+            row += (round(max(rss)), max(files), len(segments), round(used, 1), folders)
+            self.rows.append(row)
+            self._csv.writerow(row)
+            self._file.flush()
+
+    def sum_up(self):
+        whole = [row for row in self.rows if row[3] == self.args.ranks]
+        third = max(1, len(whole) // 3)
+        flat = {}
+        for name in COLUMNS[4:]:
+            column = [row[COLUMNS.index(name)] for row in whole]
+            flat[name] = [statistics.median(column[:third]), statistics.median(column[-third:]), max(column)]
+        return {
+            "minutes": round(self.minutes(), 1),
+            "starts": self.starts,
+            "faults": self.faults,
+            **self.bad,
+            "reached": self.reached,
+            "target": self.args.target,
+            "worst_s": round(self.worst, 1),
+            "first third, last third, most": flat,
+        }
+
+
+def _rss_mb(process):
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=60.0, help="at least so long (default: 60)")
+    parser.add_argument("--ranks", type=int, default=4, help="MPI ranks (default: 4)")
+    parser.add_argument("--target", type=float, default=10.0, help="mean of 100 games to reach (default: 10)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the faults (default: the time)")
+    parser.add_argument("--out", default="runs/soak", help="a new folder (default: runs/soak)")
+    args = parser.parse_args()
+    found = Soak(args).play()
+    print(json.dumps(found))
+    return int(any(found[name] for name in ("lost", "hung", "wrong")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What a soak does to a job that was started by our launcher."""
+
+import argparse
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from jobs import ranks_of
+from outcome import session
+
+from pg_mpi.record import checkpoint
+
+
+def mpirun_of(job):
+    """The process of the mpirun that a launcher started."""
+    return int(Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
+
+
+def finish_off(job):
+    """Kill whatever is left of a job."""
+    for leader in (job.pid, getattr(job, "mpirun", job.pid)):
+        while session(leader):
+            for entry in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if os.getsid(int(entry.name)) == leader:
+                        os.kill(int(entry.name), signal.SIGKILL)
+            time.sleep(0.1)
+
+
+def ranks_under(job):
+    """The processes of a launcher's ranks."""
+    return ranks_of(argparse.Namespace(pid=mpirun_of(job)))
+
+
+def _signal_rank(number):
+    return lambda job, folder, rng: os.kill(rng.choice(ranks_under(job)), number)
+
+
+def _damage(job, folder, rng):
+    """Spoil the newest checkpoint, then kill the job: the one before is what is left."""
+    mpirun = mpirun_of(job)
+    os.kill(mpirun, signal.SIGKILL)
+    job.wait(60)
+    paths = checkpoint.candidates(str(folder))
+    if paths:
+        content = bytearray(Path(paths[0]).read_bytes())
+        content[rng.randrange(len(content))] ^= 1
+        content[len(content) // 2] ^= 1
+        Path(paths[0]).write_bytes(content)
+
+
+def _ranks_quick(fault):
+    """A job that has not started its ranks yet has none to hurt: then its mpirun is."""
+
+    def quick(job, folder, rng):
+        try:
+            fault(job, folder, rng)
+        except (OSError, IndexError):
+            with contextlib.suppress(OSError, IndexError):
+                os.kill(mpirun_of(job), signal.SIGKILL)
+
+    return quick
+
+
+FAULTS = {
+    "rank killed": _ranks_quick(_signal_rank(signal.SIGKILL)),
+    "rank stopped": _ranks_quick(_signal_rank(signal.SIGSTOP)),
+    "rank SEGV": _ranks_quick(_signal_rank(signal.SIGSEGV)),
+    "mpirun killed": _ranks_quick(lambda job, folder, rng: os.kill(mpirun_of(job), signal.SIGKILL)),
+    "launcher killed": lambda job, folder, rng: job.kill(),
+    "USR1": lambda job, folder, rng: job.send_signal(signal.SIGUSR1),
+    "damaged": _ranks_quick(_damage),
+}
