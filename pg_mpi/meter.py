@@ -19,6 +19,7 @@ class Meter:
     def __init__(self, world, phases, seconds_before, env_steps):
         self._world, self._phases, self._before = world, phases, seconds_before
         self._env_steps, self._wall, self._cpu = env_steps, self._now(), world.cpu_clock()
+        self._last = None
         self._flops, self.totals = 0, dict.fromkeys(phases.seconds, 0.0)
 
     def _now(self):
@@ -47,11 +48,13 @@ class Meter:
             "phase_s": dict(zip(self._phases.seconds, sums[2:] / self._world.size)),
             "phase_max_s": dict(zip(self._phases.seconds, peaks[1:])),
         }
+        again = env_steps == self._env_steps and self._last  # a rank was lost before this update's line was written
         self._env_steps, self._wall, self._cpu, self._flops = env_steps, wall, cpu, flops
         for name, spent in self._phases.seconds.items():
             self.totals[name] += spent
         self._phases.clear()
-        return _rounded(metrics)
+        self._last = again or _rounded(metrics)
+        return self._last
 
 
 def _rounded(metrics):

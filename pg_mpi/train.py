@@ -25,7 +25,7 @@ def main(world, argv, stop):
     config, given = world.on_root(_settings, argv, world.size, world.mendable())
     from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
-    dog = Watchdog(config.watchdog, world.rank, world.size)
+    dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.mendable())
     return loop(world, Trainer(world, config, given), stop, dog.feed)
 
 

@@ -107,6 +107,7 @@ class Trainer:
         check_gradient(self._learner.skipped_in_row, self.tally.update + 1)
         _, steps, games, errors, reward_sums, reward_counts = zip(*sorted(env for part in parts for env in part))
         self.tally.add(sum(steps), [game for env in games for game in env], sum(errors))
+        self._unsaved += self._stage.rollouts
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.policy.refresh(self._network, self._learner.touched)
@@ -142,7 +143,6 @@ class Trainer:
         """
         if self.tally.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.tally.update)
-        self._unsaved += self._stage.rollouts
         if self._unsaved >= self.config.checkpoint_every:
             self.save()
         if self._spares:
@@ -163,11 +163,13 @@ class Trainer:
     def finish(self, reason, finished, stop):
         """Save, say why it ends and how long after a signal, and mark the folder DONE if it is finished."""
         self.save()
+        waited = self._world.max_(np.array([stop.age()]))[0]
+        self._world.on_root(self._close_journal, reason, finished, waited)
+        if self._spares:
+            self._world.agree()  # or some leave, and the others wait for them
         if self._trace:
             self._trace.add(self.tally.update, self._phases, 0)
             self._trace.close()
-        waited = self._world.max_(np.array([stop.age()]))[0]
-        self._world.on_root(self._close_journal, reason, finished, waited)
 
     # -- without a rank that died -----------------------------------------------------------------------
 
@@ -183,7 +185,7 @@ class Trainer:
         Collective among those that are left.
         """
         begun = self._world.clock()
-        while self._spares and self._world.is_loss(error):
+        while self._spares and (self._world.is_loss(error) or self._world.broken()):
             try:
                 self._mend(begun)
                 return True
@@ -204,8 +206,10 @@ class Trainer:
         self._player.envs = self._spares.dealt(self._player.envs, self._make_env)
         written = world.on_root(self._mend_journal, lost, begun)
         self._keep_in_memory()
-        if written < self.tally.update and self._stats:
-            self.report()
+        if self._stats:  # what an update that all have learned from may lack
+            if written < self.tally.update:
+                self.report()
+            self.keep()
 
     def _make_env(self, index, game=None):
         return Env(index, self.config, self._knowledge, game)
@@ -213,6 +217,11 @@ class Trainer:
     def _mend_journal(self, lost, begun):
         """Say who was lost, on a new rank 0 too; the update of the last line of metrics."""
         if self._journal is None:
+            if not self._folder.starts():
+                raise RunError(
+                    f"rank 0 is gone, and the host of the next one does not see the run folder {self._folder.path}: "
+                    "put it where all hosts do"
+                )
             self._folder.open()
             self._journal = Journal()
             self._journal.take_over(self.config, self._folder, self.tally)

@@ -29,11 +29,23 @@ def run(main, argv, optional_mpi=False):
         speaks = launched.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
         if speaks:
             print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
-        if not together:
+        if not together or not _all_know(world):
             world.abort(code)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
         _die(world, error)
     _leave(world, code)
+
+
+def _all_know(world):
+    """Whether an error that all ranks should raise together has reached all. Collective."""
+    try:
+        if world and world.mendable():
+            world.agree()
+        return True
+    except Exception as error:
+        if world.is_loss(error):
+            return False
+        raise
 
 
 def _die(world, error):
@@ -42,6 +54,8 @@ def _die(world, error):
     if world and world.is_loss(error):
         world.abort(1)  # which says who was lost
     if rank and getattr(error, "agreed", False):
+        if world.mendable():
+            world.abort(1)
         time.sleep(2)  # rank 0 is about to end this
     text = "".join(traceback.format_exception(error))
     sys.stdout.flush()
@@ -56,7 +70,7 @@ def _leave(world, code):
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late one must not kill what is already leaving
     sys.stdout.flush()
     sys.stderr.flush()
-    if world and world.losses:  # Finalize may wait for them
+    if world and world.mendable():  # Finalize may wait for ranks that are gone
         with contextlib.suppress(Exception):  # one that is quicker looks lost
             world.barrier()
         os._exit(code)

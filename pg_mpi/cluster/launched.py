@@ -1,6 +1,8 @@
 """What a launcher says about the job, in the environment: known before MPI has started."""
 
+import contextlib
 import os
+import signal
 
 from pg_mpi.errors import UsageError
 
@@ -36,6 +38,13 @@ def is_first_on_host(environ=os.environ):
 def is_launched(environ=os.environ):
     """True if a launcher of several processes started this one."""
     return promised(environ) is not None
+
+
+def end_job(environ=os.environ):
+    """Have the launcher end what it started, stopped processes too. Harmless where there is none."""
+    if is_launched(environ):
+        with contextlib.suppress(OSError):
+            os.kill(os.getppid(), signal.SIGTERM)
 
 
 def reaches_terminal(stream, environ=os.environ):

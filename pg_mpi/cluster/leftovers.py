@@ -15,8 +15,8 @@ from pathlib import Path
 OLD = 60.0  # seconds
 SEGMENT = re.compile(r"sm_segment\..+\.\d+\.[0-9a-f]+\.\d+")  # host, user, job, rank
 FOLDER = re.compile(r"(?:ompi|prted?)\.(\d+)")  # the process of mpirun
-#: Inside another namespace of processes, as containers have, some that use a folder may not be seen. It matters less
-#: with segments: whoever has mapped one keeps it.
+#: In containers processes have other numbers, or are not seen at all: then folders stay. It matters less with segments:
+#: whoever has mapped one keeps it.
 ALL_SEEN = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 
 
@@ -29,7 +29,7 @@ def remove(memory="/dev/shm", temporary=None):
 def _remove(memory, temporary):
     segments = [path for path in _old(memory) if SEGMENT.fullmatch(path.name)]
     folders = []
-    if os.readlink("/proc/self/ns/pid") == ALL_SEEN:
+    if _all_seen():
         folders = [path for path in _old(temporary) if (found := FOLDER.fullmatch(path.name)) and _dead(found[1])]
     if not segments and not folders:
         return
@@ -41,6 +41,15 @@ def _remove(memory, temporary):
     for path in folders:
         if f" {path}/" not in mapped:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _all_seen():
+    """Whether every process of this user goes by the number that it has here."""
+    spaces = set()
+    for entry in Path("/proc").glob("[0-9]*/ns/pid"):
+        with contextlib.suppress(OSError):  # gone, or another user's
+            spaces.add(os.readlink(entry))
+    return spaces == {ALL_SEEN}
 
 
 def _old(folder):

@@ -9,6 +9,8 @@ import os
 import sys
 import threading
 
+from pg_mpi.cluster import launched
+
 FT_ENABLED = "OMPI_MCA_mpi_ft_enable"  # as mpirun tells its ranks
 PATIENCE = 4.0  # seconds that a rank which ends the job gives the others to hear of it
 
@@ -105,10 +107,15 @@ class Mending:
 
     def leave_together(self, code):
         """End this process and soon all others, for MPI_Abort would spare them. Not collective."""
-        threading.Timer(PATIENCE, os._exit, [code]).start()  # for some may not listen
+        threading.Timer(PATIENCE, _end_it_all, [code]).start()  # for some may not listen
         while True:
             try:
                 self.mend(leaving=code)
             except Exception as error:
                 if not self.is_loss(error):
                     os._exit(code)
+
+
+def _end_it_all(code):
+    launched.end_job()
+    os._exit(code)

@@ -12,6 +12,8 @@ import platform
 import threading
 import time
 
+from pg_mpi.cluster import launched
+
 LOOKS = 1.0  # seconds between two looks, at most
 LAST_WORDS = 1.0  # seconds for the other ranks to print theirs: the first to end ends all
 START = 60.0  # seconds that the start may take, where updates have less
@@ -23,11 +25,12 @@ class Watchdog:
     Args:
         limit: seconds without ``feed`` that are too many; 0: it never ends anything.
         rank, size: of this process, to say whose stack it is.
+        spared: whether the launcher spares the other ranks when one ends, and so has to be told.
     """
 
-    def __init__(self, limit, rank, size):
+    def __init__(self, limit, rank, size, spared=False):
         self._limit, self._whose = limit, f"rank {rank} of {size} ({platform.node()}, process {os.getpid()})"
-        self._meals = 0
+        self._meals, self._spared = 0, spared
         if limit:
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
@@ -53,6 +56,8 @@ class Watchdog:
             faulthandler.dump_traceback(all_threads=True)
             time.sleep(LAST_WORDS)
         finally:
+            if self._spared:
+                launched.end_job()
             os._exit(1)
 
 

@@ -56,10 +56,19 @@ class RunFolder:
                 f"the run folder {self.path} cannot be written ({error.strerror}): give another --run-dir"
             ) from None
         self._take_lock()
+        self._remove_halves()
         with contextlib.suppress(OSError):  # a full disk: it is the lock that counts, not who holds it
             self._lock.truncate(0)
             self._lock.write(f"{platform.node()} process {os.getpid()}\n")
             self._lock.flush()
+
+    def _remove_halves(self):
+        """Remove the files that a trainer was killed in the middle of."""
+        for folder in (self.path, self.checkpoints):
+            with contextlib.suppress(OSError):
+                for name in os.listdir(folder):
+                    if name.endswith(".tmp"):
+                        os.remove(os.path.join(folder, name))
 
     def _take_lock(self):
         deadline = time.monotonic() + LOCK_PATIENCE

@@ -69,7 +69,7 @@ def none_good(tally, folder, tries, seed):
             assert "no usable checkpoint" in one_line(result)
 
 
-@fault("damaged checkpoint files", tries=3000, full=10_000)
+@fault("damaged checkpoint files", tries=2000, full=10_000)
 def fuzz(tally, folder, tries, seed):
     """A file opens as what was saved, or with our own error: nothing else, and no more memory than it is long."""
     from unit.test_hostile import damage

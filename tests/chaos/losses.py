@@ -1,14 +1,16 @@
 """``--elastic``: ranks that are killed, and the others that go on."""
 
+import itertools
 import os
 import queue
 import random
 import signal
+import sys
 import threading
 import time
 
 from jobs import STEPS, command, end, newest, ranks_of, run, start
-from outcome import fault, gone
+from outcome import FAULTY, fault, gone
 
 from pg_mpi.cluster.mpirun import mpirun_command
 
@@ -50,6 +52,27 @@ def one_by_one(tally, folder, tries, seed):
         if job.poll() is None:
             end(job)
         number += 1
+
+
+PHASES = ("wait", "allreduce", "gradient", "optimizer", "inference", "record", "end")
+
+
+@fault("kill -9 of a rank in each phase, under --elastic", tries=9, full=28)
+def in_each_phase(tally, folder, tries, seed):
+    """Rank 0 too, and when all is done but that the others hear of it."""
+    words = [*RUN, "--total-timesteps", 3 * 2 * 128 * 4, "--envs-per-rank", 2, "--checkpoint-every", 1, "--trace"]
+    whole = run(command(3, "pg_mpi.train", "--run-dir", "whole", *words), folder)
+    assert whole.returncode == 0, whole.stderr
+    plans = ((phase, rank) for rank in itertools.cycle((0, 1)) for phase in PHASES if (phase, rank) != ("end", 1))
+    for number, (phase, rank) in zip(range(tries), plans):
+        with tally.trying():
+            first, *options = mpirun_command(3)
+            line = [first, "--with-ft", "ulfm", *options, sys.executable, FAULTY, f"kill:{phase},{rank}"]
+            with tally.recovering():
+                done = run([*line, "--run-dir", f"run-{number}", *map(str, words), "--elastic"], folder, limit=60)
+            assert done.returncode == 0, f"wrong: exit {done.returncode} after {phase} of {rank} {done.stderr}"
+            assert f"lost rank {rank} of 3" in done.stdout, f"wrong: {done.stdout}"
+            assert newest(folder, f"run-{number}")[1] == newest(folder, "whole")[1], f"wrong: bits, {phase} {rank}"
 
 
 def _start(folder, name):

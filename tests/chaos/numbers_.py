@@ -45,6 +45,20 @@ def nan_for_ever(tally, folder, tries, seed):
                 assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
 
 
+@fault("NaN in one rank's weights", tries=2, full=5)
+def nan_weights(tally, folder, tries, seed):
+    """Its gradients are no numbers from then on, and its weights are not the others'."""
+    for number in range(tries):
+        with tally.trying():
+            place = folder / str(number)
+            place.mkdir()
+            result = _faulty(place, 2, "nan_weights")
+            assert result.returncode == 1, f"wrong: exit {result.returncode} {result.stderr}"
+            assert "differ from the others'" in result.stderr or "not finite in 10 updates" in result.stderr
+            for path in checkpoint.candidates(str(place / "run")):
+                assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
+
+
 @fault("emulators that raise in 1 of 2,000 steps", tries=2, full=10)
 def emulators(tally, folder, tries, seed):
     for number in range(tries):

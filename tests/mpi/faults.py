@@ -36,6 +36,8 @@ def plant(fault, rank):
                 pass
         if fault == "greedy loop":
             sum(range(10**15))  # in C, without ever letting go of the interpreter
+        if fault == "nan_weights":
+            self._learner.policy.theta[12345:] = float("nan")
         if fault in ("weights", "weights0"):
             self._learner.policy.theta[12345] += 1e-7
         if fault == "usage":
@@ -83,25 +85,33 @@ def plant_emulator_errors(rank, chance):
     AtariGame.act = faulty
 
 
-def plant_signals(rank, phase, count):
-    """Let rank 1 send itself USR1 so many times when it comes to this phase of its second update."""
+def plant_signals(rank, phase, number, count=1, who=1):
+    """Let a rank send itself a signal so many times when it comes to this phase of its second update, or to the end."""
     from pg_mpi.record.phases import Phases
     from pg_mpi.trainer import Trainer
 
-    play, enter = Trainer.play, Phases.__call__
+    play, enter, close = Trainer.play, Phases.__call__, Trainer._close_journal
+
+    def hit():
+        for _ in range(count):
+            os.kill(os.getpid(), number)
 
     def playing(self, stop=False):
         self._phases.update = self.tally.update + 1
         return play(self, stop)
 
     def entering(self, name):
-        if rank == 1 and name == phase and getattr(self, "update", 0) == 2:
+        if rank == who and name == phase and getattr(self, "update", 0) == 2:
             self.update = None
-            for _ in range(count):
-                os.kill(os.getpid(), signal.SIGUSR1)
+            hit()
         return enter(self, name)
 
-    Trainer.play, Phases.__call__ = playing, entering
+    def closing(self, *words):
+        close(self, *words)
+        if phase == "end" and rank == who:
+            hit()
+
+    Trainer.play, Phases.__call__, Trainer._close_journal = playing, entering, closing
 
 
 def plant_full_disk(rank, size):
@@ -118,7 +128,10 @@ def main(world, argv, stop):
         plant_emulator_errors(world.rank, float(value))
     elif fault == "signal":
         phase, count = value.split(",")
-        plant_signals(world.rank, phase, int(count))
+        plant_signals(world.rank, phase, signal.SIGUSR1, int(count))
+    elif fault == "kill":
+        phase, who = value.split(",")
+        plant_signals(world.rank, phase, signal.SIGKILL, who=int(who))
     elif fault == "disk":
         plant_full_disk(world.rank, int(value))
     else:

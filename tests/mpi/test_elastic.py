@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from chaos.outcome import gone
 from jobs import SMALL, STEPS, command, deterministic, finish, metrics, newest, one_line, ranks_of, run, start, train
 
 from pg_mpi.cluster.mpirun import find_mpirun, flavour, mpirun_command
@@ -84,6 +85,26 @@ def test_an_exception_still_ends_the_whole_job(tmp_path, fault, text):
 def test_a_rank_that_leaves_without_a_word_is_lost(tmp_path):
     result = run(elastic(3, "--total-timesteps", 4 * 3 * 3 * 64, program=[*FAULTS, "exit_hard"]), tmp_path, limit=60)
     assert "lost rank 1 of 3" in result.stdout and "finished" in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("fault", ["SIGSTOP", "loop"])
+def test_the_watchdog_ends_what_hangs(tmp_path, fault):
+    """A stopped rank does not die: mpirun has to be told to end it."""
+    job = start(elastic(3, "--watchdog", 3, program=[*FAULTS, fault]), tmp_path)
+    result = finish(job, 60)
+    assert result.returncode not in (0, 75) and "saw no update end for 3 s" in result.stderr
+    gone(job.pid)
+
+
+@pytest.mark.parametrize("phase, rank", [("allreduce", 1), ("record", 0), ("end", 0)])
+def test_killed_at_the_worst_moment(tmp_path, phase, rank):
+    """In an exchange, before the copies are exchanged, and when all is done but that the others hear of it."""
+    words = ["--checkpoint-every", 1, "--trace", "--total-timesteps", 4 * 3 * 3 * 64]
+    result = run(elastic(3, *words, program=[*FAULTS, f"kill:{phase},{rank}"]), tmp_path, limit=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"lost rank {rank} of 3" in result.stdout and (tmp_path / "run/DONE").exists()
+    assert [line["update"] for line in metrics(tmp_path)] == [1, 2, 3, 4]
+    assert not list((tmp_path / "run").rglob("*.tmp"))
 
 
 def test_it_is_refused_where_mpi_cannot(tmp_path):
