@@ -59,8 +59,8 @@ def test_down_to_one_then_stopped_and_gone_on_with(tmp_path):
     job = start(elastic(4), tmp_path)
     after(1, job, tmp_path)
     numbered = ranks_of(job)
-    for gone in ((1, 2), (0,)):
-        for rank in gone:
+    for unlucky in ((1, 2), (0,)):
+        for rank in unlucky:
             os.kill(numbered[rank], signal.SIGKILL)
         after(metrics(tmp_path)[-1]["update"] + 3, job, tmp_path)
     job.send_signal(signal.SIGUSR1)
