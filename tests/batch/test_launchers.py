@@ -53,6 +53,18 @@ def test_the_mpirun_of_another_mpi(tmp_path, mpich):
     assert refused.returncode == 2 and "the launcher started 2 processes, but MPI sees 1" in jobs.one_line(refused)
 
 
+def test_the_same_bits_by_another_mpi(tmp_path, mpich):
+    """With --reproducible Open MPI on 3 ranks and MPICH on 2 end in the same checkpoint, byte by byte."""
+    rest = [*jobs.SMALL, *jobs.STEPS, "--reproducible", "--total-timesteps", "1500"]
+    ours = jobs.command(3, "pg_mpi.train", "--run-dir", "ours", *rest, "--envs-per-rank", "2")
+    theirs = [mpich / "bin" / "mpirun", "-n", "2", sys.executable, "-m", "pg_mpi.train", "--run-dir", "theirs"]
+    library = {"MPI4PY_LIBMPI": str(mpich / "lib" / "libmpi.so.12")}
+    for done in (jobs.run(ours, tmp_path), jobs.run([*theirs, *rest, "--envs-per-rank", "3"], tmp_path, **library)):
+        assert done.returncode == 0, done.stderr
+    assert "MPI: MPICH" in done.stdout
+    assert jobs.newest(tmp_path, "ours")[1] == jobs.newest(tmp_path, "theirs")[1]
+
+
 def test_mpich_by_pmi2(slurm, tmp_path, mpich):
     """A site whose MPI is MPICH: the script finds the srun that fits it, and the ranks are one world."""
     library = {"MPI4PY_LIBMPI": str(mpich / "lib" / "libmpi.so.12")}
