@@ -47,7 +47,7 @@ def test_every_flag_in_the_docs_exists():
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
     known |= {"--map-by", "--bind-to", "--mca", "--hostfile", "--with-ft", "--ppn"}  # mpirun's and mpiexec's
-    known |= {"--only"}  # make chaos's
+    known |= {"--only", "--table"}  # make chaos's
     known |= {"--cpus-per-task", "--cpu-bind", "--mpi"}  # srun's
     known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal"}  # SLURM's
     for page in PAGES:

@@ -1,6 +1,7 @@
 """Every fault that a training run must survive, again and again: ``make chaos``.
 
-    python tests/chaos/run.py [--only WORD] [--full] [--seed S]
+    python tests/chaos/run.py [--only WORD] [--full] [--seed S] [--out FILE]
+    python tests/chaos/run.py --table FILE
 
 Prints a table with a row for each fault: tries, what was lost, hung or went wrong, and the worst time until all was
 well again; then the same as one line of JSON. Exit code 1 if anything was lost, hung or wrong.
@@ -18,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[level]) for level in range(3)]
 
 import files  # noqa: E402
 import hangs  # noqa: E402
@@ -30,6 +31,9 @@ import places  # noqa: E402
 import signals_  # noqa: E402
 from outcome import FAULTS, Tally  # noqa: E402
 
+from pg_mpi.record.run_folder import write_json  # noqa: E402
+from scaling import command  # noqa: E402
+
 ROOMS = (kills, files, numbers_, signals_, places, hangs, losses, hosts_)  # importing them fills FAULTS
 HEAD = f"{'fault':<62}{'tries':>7}{'lost':>6}{'hung':>6}{'wrong':>7}{'worst, s':>10}"
 
@@ -39,15 +43,24 @@ def main():
     parser.add_argument("--only", metavar="WORD", default="", help="faults whose name has this word")
     parser.add_argument("--full", action="store_true", help="the full number of tries: hours (or CHAOS=full)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is random (default: the time)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="write the result there, fault by fault; what it has is not tried"
+    )
+    parser.add_argument("--table", metavar="FILE", help="print such a file as a table for the docs, and end")
     args = parser.parse_args()
+    if args.table:
+        return table(json.loads(Path(args.table).read_text()))
     full = args.full or os.environ.get("CHAOS") == "full"
     faults = [fault for fault in FAULTS if args.only in fault.name]
     if not faults:
         parser.error(f"no fault has {args.only!r} in its name: " + "; ".join(fault.name for fault in FAULTS))
+    result = begin(args, full)
+    rows, done = result["rows"], [row["fault"] for row in result["rows"]]
+    faults = [fault for fault in faults if fault.name not in done]
     print(f"{len(faults)} faults, seed {args.seed}", file=sys.stderr, flush=True)
     print(HEAD, flush=True)
-    rows = []
     for fault in faults:
+        begun = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             tally = Tally(fault.name)
             fault.play(tally, Path(folder), fault.full if full else fault.tries, args.seed)
@@ -55,8 +68,33 @@ def main():
         print(tally.line(), flush=True)
         for note in tally.notes[:5]:
             print(f"    {note}", file=sys.stderr, flush=True)
+        result["seconds"] = round(result["seconds"] + time.monotonic() - begun)
+        if args.out:
+            write_json(args.out, result)
     print(json.dumps(rows))
     return int(any(row[name] for row in rows for name in ("lost", "hung", "wrong")))
+
+
+def begin(args, full):
+    """The result so far: what ``--out`` has, or the head of a new one."""
+    if args.out and os.path.exists(args.out):
+        found = json.loads(Path(args.out).read_text())
+        if found["full"] == full:
+            return found
+        sys.exit(f"{args.out} is of {'full' if found['full'] else 'fewer'} tries: give another --out")
+    facts = command.facts("tests/chaos/run.py", [word for word in sys.argv[1:] if word != args.out])
+    return {**facts, "full": full, "seconds": 0, "rows": []}
+
+
+def table(result):
+    """Print a result as Markdown."""
+    print("| fault | tries | lost | hung | wrong | worst, s |\n|---|---|---|---|---|---|")
+    for row in result["rows"]:
+        print(
+            f"| {row['fault']} | {row['tries']:,} | {row['lost']} | {row['hung']} | {row['wrong']} | {row['worst_s']} |"
+        )
+    print(f"\n({result['seconds'] / 60:.0f} minutes at {result['commit'][:7]}.)")
+    return 0
 
 
 if __name__ == "__main__":
