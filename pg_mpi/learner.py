@@ -65,10 +65,9 @@ class Learner:
             self._close(session, rows)
         self.skipped += session.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
-        if (
-            self.config.desired_kl and (metrics["approx_kl"] or 0) > 0 and not session.skipped
-        ):  # rounding may make it < 0
-            self._pace(metrics["approx_kl"], stage.kl * self.config.desired_kl)
+        kl = metrics["approx_kl"] or 0  # which rounding may make negative
+        if self.config.desired_kl and kl > 0 and not session.skipped:
+            self._pace(kl, stage.kl * self.config.desired_kl)
         self.kept = self.counters()
         return metrics
 

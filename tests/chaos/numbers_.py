@@ -4,7 +4,7 @@ import random
 import sys
 
 import numpy as np
-from jobs import STEPS, metrics, newest, one_line, run
+from jobs import STEPS, metrics, one_line, run
 from outcome import FAULTY, fault
 
 from pg_mpi.cluster.mpirun import mpirun_command
@@ -15,6 +15,11 @@ RUN = ["--run-dir", "run", "--hidden", "16", "--update-epochs", "2", *STEPS, "--
 
 def _faulty(folder, ranks, plan, *flags):
     return run([*mpirun_command(ranks), sys.executable, FAULTY, plan, *RUN, *flags], folder)
+
+
+def _no_nan_saved(place):
+    for path in checkpoint.candidates(str(place / "run")):
+        assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
 
 
 @fault("NaN in one rank's gradient", tries=5, full=20)
@@ -30,7 +35,7 @@ def nan_once(tally, folder, tries, seed):
             assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
             counted = [line["skipped_updates"] for line in metrics(place)]
             assert counted == [sum(u <= k for u in updates) for k in range(1, 13)], f"wrong: counted {counted}"
-            assert np.isfinite(checkpoint.load(newest(place)[0])[0]["theta"]).all(), "wrong: NaN was saved"
+            _no_nan_saved(place)
 
 
 @fault("NaN in one rank's gradient for ever", tries=2, full=5)
@@ -41,8 +46,7 @@ def nan_for_ever(tally, folder, tries, seed):
             place.mkdir()
             result = _faulty(place, 2, "nan:" + ",".join(map(str, range(4, 50))))
             assert result.returncode == 1 and "not finite in 10 updates in a row" in one_line(result)
-            for path in checkpoint.candidates(str(place / "run")):
-                assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
+            _no_nan_saved(place)
 
 
 @fault("NaN in one rank's weights", tries=2, full=5)
@@ -55,8 +59,7 @@ def nan_weights(tally, folder, tries, seed):
             result = _faulty(place, 2, "nan_weights")
             assert result.returncode == 1, f"wrong: exit {result.returncode} {result.stderr}"
             assert "differ from the others'" in result.stderr or "not finite in 10 updates" in result.stderr
-            for path in checkpoint.candidates(str(place / "run")):
-                assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
+            _no_nan_saved(place)
 
 
 @fault("emulators that raise in 1 of 2,000 steps", tries=2, full=10)
