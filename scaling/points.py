@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from pg_mpi.cluster.launch import kill_session
-from pg_mpi.cluster.mpirun import start_command
+from pg_mpi.cluster.mpirun import launcher_for, start_command
 from pg_mpi.errors import UsageError
 
 STOPPED = 75
@@ -37,7 +37,8 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
     try:
         folder = Path(base, "run")
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
-        line = [*start_command(launcher, ranks, nodes), sys.executable, "-m", "pg_mpi.train", *flags, *budget]
+        start = start_command(launcher_for(flags, launcher), ranks, nodes)
+        line = [*start, sys.executable, "-m", "pg_mpi.train", *flags, *budget]
         code, output, errors = run(line, environment, seconds + PATIENCE)
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:

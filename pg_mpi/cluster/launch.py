@@ -39,7 +39,7 @@ import sys
 import time
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import elastic_launcher, ensure_home, start_command, system_mpi, usable_threads
+from pg_mpi.cluster.mpirun import ensure_home, launcher_for, start_command, system_mpi, usable_threads
 from pg_mpi.errors import UsageError
 
 RUN_AGAIN = 75
@@ -142,9 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
     ranks = usable_threads() if options.ranks is None else options.ranks
     if not job or ranks < 1:
         parser.error("name a module to run, and at least one rank")
-    elastic = any(word.split("=")[0] == "--elastic" for word in job)
     try:
-        launcher = elastic_launcher(options.launcher) if elastic else options.launcher
+        launcher = launcher_for(job, options.launcher)
         code = run([*start_command(launcher, ranks), sys.executable, "-m", *job])
     except UsageError as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)

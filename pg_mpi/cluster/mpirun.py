@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -149,9 +149,10 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
     return [mpirun, *options, "-n", str(ranks)]
 
 
-def elastic_launcher(launcher: str) -> str:
-    """This launcher with what it needs to let a job go on without a rank that dies."""
-    kind = flavour(find_mpirun()) if launcher == "mpirun" else None
+def launcher_for(words: Iterable[str], launcher: str = "mpirun") -> str:
+    """This launcher with what it needs for such flags of the trainer: ``--elastic`` lives on when a rank dies."""
+    elastic = any(word.split("=")[0] == "--elastic" for word in words)
+    kind = flavour(find_mpirun()) if elastic and launcher == "mpirun" else None
     return "mpirun --with-ft ulfm" if kind and kind.name == "Open MPI" and kind.major >= 5 else launcher
 
 

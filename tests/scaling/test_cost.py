@@ -17,14 +17,14 @@ def cost(cwd, *words):
 
 def test_a_flag_is_measured(tmp_path):
     flags = [*SMALL, "--steps-per-rank", 1200, "--max-frames", 1200, "--repeats", 2]
-    result = cost(tmp_path, "--of=--update-epochs 4", "--out", "out", "--json", *flags)
+    result = cost(tmp_path, "--of=--elastic --update-epochs 4", "--out", "out", "--json", *flags)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     pairs = [row["with"] / row["without"] for row in found["rows"]]
     assert found == {"rows": found["rows"], **ratio(pairs)} and len(pairs) == 2 and min(pairs) > 0
     rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 1)
     assert [row["with"] for row in rows] == [row["with"] for row in found["rows"]]
-    assert facts["command"].startswith("python -m scaling.cost '--of=--update-epochs 4'")
+    assert facts["command"].startswith("python -m scaling.cost '--of=--elastic --update-epochs 4'")
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
 
 
