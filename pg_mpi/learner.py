@@ -8,10 +8,9 @@ import numpy as np
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.exact import check, on_grid
+from pg_mpi.schedule import faster
 from pg_mpi.session import Session, Sums
 from pg_mpi.shares import ALL
-
-PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
 
 class Learner:
@@ -65,9 +64,8 @@ class Learner:
             self._close(session, rows)
         self.skipped += session.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
-        kl = metrics["approx_kl"] or 0  # which rounding may make negative
-        if self.config.desired_kl and kl > 0 and not session.skipped:
-            self._pace(kl, stage.kl * self.config.desired_kl)
+        if self.config.desired_kl and not session.skipped:
+            self.pace *= faster(metrics["approx_kl"], stage.kl * self.config.desired_kl)
         self.kept = self.counters()
         return metrics
 
@@ -89,14 +87,6 @@ class Learner:
     def _learning_rate(self, stage):
         """This update's step size: annealed itself, or paced by a KL target that is annealed instead."""
         return self.config.learning_rate * (self.pace if self.config.desired_kl else stage.anneal)
-
-    def _pace(self, kl, desired):
-        """Bring the next update's KL nearer to the target by a slightly longer or shorter step.
-
-        Equal on all ranks, for ``kl`` is a sum over all of them.
-        """
-        change = (desired / kl) ** PACE_POWER
-        self.pace *= min(PACE_LIMIT, max(1 / PACE_LIMIT, change))
 
     def counters(self):
         """The running counts, for a checkpoint: a JSON-able dict."""

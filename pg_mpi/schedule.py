@@ -6,6 +6,7 @@ ANNEALED = 0.1  # where the learning rate and the entropy bonus end, as a share 
 SLOWED = 0.4  # where the desired KL ends: rollouts that have grown bear longer steps
 GROWING = (0.1, 0.4)  # the shares of the annealing between which rollouts grow
 WEIGHING = (0.25, 0.5)  # and those between which the weight of losses grows
+PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,16 @@ def stage(config, env_steps):
         loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
         rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
     )
+
+
+def faster(kl, desired):
+    """The factor on the next step that brings its KL nearer to the desired one, after an update of this ``kl``.
+
+    1 where there is none to go by: a KL is estimated, and rounding may make a tiny one negative.
+    """
+    if not (kl and kl > 0):
+        return 1.0
+    return min(PACE_LIMIT, max(1 / PACE_LIMIT, (desired / kl) ** PACE_POWER))
 
 
 def _between(shares, gone):

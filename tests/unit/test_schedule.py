@@ -9,7 +9,7 @@ from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.batch import Batch
 from pg_mpi.config import TrainConfig
-from pg_mpi.schedule import Stage, stage
+from pg_mpi.schedule import Stage, faster, stage
 from pg_mpi.trajectory import Trajectory
 
 
@@ -38,6 +38,23 @@ def test_without_annealing_all_stays_as_it_begins():
 def test_what_does_not_grow_stays():
     found = stage(TrainConfig(anneal_timesteps=1000, loss_weight=1.0, rollout_growth=1), 700)
     assert (found.loss_weight, found.rollouts) == (1.0, 1)
+
+
+@pytest.mark.parametrize(
+    "kl, factor",
+    [
+        (0.03, 1.0),
+        (0.03 * 1.1**4, 1 / 1.1),
+        (0.03 / 1.1**4, 1.1),
+        (30.0, 1 / 1.15),
+        (1e-9, 1.15),
+        (0.0, 1.0),
+        (-1e-9, 1.0),
+    ],
+)
+def test_the_step_follows_the_kl(kl, factor):
+    found = faster(kl, 0.03)
+    assert type(found) is float and found == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("method", ["clipped", "reinforce"])
