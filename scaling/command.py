@@ -1,7 +1,5 @@
 """What the commands here have in common: where a result comes from, the checks of their flags, and how they end."""
 
-import importlib.util
-import os
 import shlex
 import signal
 import sys
@@ -44,25 +42,6 @@ def check_flags(words, ours, refused):
             raise UsageError(f"unknown argument {flag}{nearest(flag, known + theirs)}: see --help")
         if flag[2:].replace("-", "_") in refused:
             raise UsageError(f"{flag} means nothing here: each run has its own, see --help")
-
-
-def make_folder(path):
-    """The folder of ``--out``. Raises ``UsageError`` if it cannot be written."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--out {path} cannot be written ({error.strerror}): give another folder") from None
-    if not os.access(path, os.W_OK):
-        raise UsageError(f"--out {path} cannot be written: give another folder")
-
-
-def picture(draw, path, *content):
-    """``path`` with the picture that ``draw(path, *content)`` makes; None, and a line, where matplotlib is missing."""
-    if importlib.util.find_spec("matplotlib"):
-        draw(path, *content)
-        return str(path)
-    print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
-    return None
 
 
 def _stop(number, frame):

@@ -10,8 +10,8 @@ from scipy import stats
 
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, points
-from scaling.rows import write_csv
 
 KIND = ("cost", 1)
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "total_timesteps"}
@@ -52,7 +52,7 @@ def main(argv):
     for flags in ways.values():
         parse_train(flags)[0].check(ranks)
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     rows = []
     for repeat in range(repeats):
         print(f"{repeat + 1} of {repeats}", file=sys.stderr, flush=True)

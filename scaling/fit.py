@@ -6,10 +6,12 @@ import os
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, laws
 from scaling.pictures import speed
-from scaling.rows import read_csv, write_csv
+from scaling.rows import read_csv
 from scaling.sweep import KIND as SWEEP
 
 KIND = ("fit", 1)
@@ -38,7 +40,7 @@ def main(argv):
     ranks, sps = checked(read_points, args.points, "POINTS")
     targets = checked(laws.targets_of, args.target, "--target") if args.target else [2 * max(sps)]
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     fits = laws.fit_all(ranks, sps, targets)
     facts = command.facts("scaling.fit", argv)
     result = {"fits": fits, "points": list(zip(ranks, sps)), **facts}
@@ -46,7 +48,7 @@ def main(argv):
     if args.out:
         write_json(os.path.join(args.out, "fit.json"), result)
         write_csv(os.path.join(args.out, "fit.csv"), *KIND, flat(fits), facts)
-        command.picture(speed.draw_fit, os.path.join(args.out, "fit.png"), ranks, sps, targets)
+        picture(speed.draw_fit, os.path.join(args.out, "fit.png"), ranks, sps, targets)
     if args.json:
         print(json.dumps(result), flush=True)
     return 0

@@ -1,33 +1,10 @@
-"""Results as CSV files that say where they come from, for people's own tools and for the commands here.
-
-    # pg_mpi sweep 1
-    # command: python -m scaling.sweep --ranks 1,2 --preset fast
-    # commit: ...
-    ranks,repeat,sps,...
-    1,0,2301.4,...
-
-The first line names what the rows are and the version of their columns; each further ``#`` line is a fact.
-"""
+"""Results read back: CSV files of ``pg_mpi.record.table``, and what a command measured so far."""
 
 import csv
 import json
-import os
 from pathlib import Path
 
 from pg_mpi.errors import UsageError
-
-
-def write_csv(path, kind, version, rows, facts):
-    """Write ``rows``, dicts with the same keys, below a head of ``facts``, all at once."""
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8", newline="") as file:
-        file.write(f"# pg_mpi {kind} {version}\n")
-        for name, value in facts.items():
-            file.write(f"# {name}: {value if isinstance(value, str) else json.dumps(value)}\n")
-        writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    os.replace(temporary, path)
 
 
 def read_csv(path, kind, version, numbers=()):

@@ -16,10 +16,12 @@ from pg_mpi.cluster.nodes import host_file
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, choice, integer, real
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, efficiency, laws, points
 from scaling.pictures import speed
-from scaling.rows import read_parts, write_csv
+from scaling.rows import read_parts
 
 #: What ``sweep.csv`` is, and the version of its columns.
 KIND = ("sweep", 1)
@@ -105,7 +107,7 @@ def main(argv):
     """Measure what is missing, and tell; the process's exit code: 1 if a point failed."""
     command.refuse_mpirun()
     args, plan = prepare(argv)
-    command.make_folder(args.out)
+    make_folder(args.out)
     lengths = {"seconds": plan.seconds, "warmup": plan.warmup}
     same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes, "envs": plan.envs, **lengths}
     same |= {"launcher": plan.launcher, "cores": usable_threads()}
@@ -121,7 +123,7 @@ def main(argv):
     print(f"{efficiency.table(rows)}\n\n{laws.table(fits)}", flush=True)
     facts = {name: results[-1][name] for name in ("command", "versions", "cpu", "cores")}
     write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [efficiency.flat(result) for result in results], facts)
-    figure = command.picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
+    figure = picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
     if args.json:
         print(json.dumps({"rows": rows, "failed": failed, "fit": fits, "figure": figure}), flush=True)
     return int(bool(failed))

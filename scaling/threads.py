@@ -10,9 +10,10 @@ from pg_mpi import THREAD_VARIABLES
 from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
 from pg_mpi.config import Parser
 from pg_mpi.parse import checked, integer, real
+from pg_mpi.record.picture import picture
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, points, sweep
 from scaling.pictures import speed
-from scaling.rows import write_csv
 
 KIND = ("threads", 1)
 #: Open MPI 4's and 5's way to bind no rank to a core.
@@ -48,7 +49,7 @@ def main(argv):
     seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     repeats = checked(integer(), args.repeats, "--repeats")
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     pairs = [(n, t) for n in ranks for t in threads]
     found, failed = {pair: [] for pair in pairs}, []
     for repeat in range(repeats):
@@ -66,7 +67,7 @@ def main(argv):
     figure = None
     if args.out:
         write_csv(os.path.join(args.out, "threads.csv"), *KIND, rows, command.facts("scaling.threads", argv))
-        figure = command.picture(speed.draw_threads, os.path.join(args.out, "threads.png"), rows, usable)
+        figure = picture(speed.draw_threads, os.path.join(args.out, "threads.png"), rows, usable)
     if args.json:
         print(json.dumps({"rows": rows, "failed": failed, "figure": figure}), flush=True)
     return int(bool(failed))

@@ -8,6 +8,7 @@ from pathlib import Path
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.trace import PLAY
 from scaling import command
@@ -50,7 +51,7 @@ def main(argv):
             f"  rank {rank}: waits {share:.1%} of the time; played longest in {longest} of {result['updates']} updates"
         )
     if args.picture:
-        command.picture(timeline.draw_trace, args.picture, events, range(first, first + updates))
+        picture(timeline.draw_trace, args.picture, events, range(first, first + updates))
     if args.json:
         print(json.dumps(result))
     return 0

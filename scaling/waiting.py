@@ -15,12 +15,13 @@ from pg_mpi.config import Parser, parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, exchange, points, sweep
 from scaling.pictures import timeline
 from scaling.predict.measured import read_costs
 from scaling.predict.model import predict
-from scaling.rows import write_csv
 
 KIND = ("waiting", 1)
 MODES = ("episode", "steps")
@@ -73,7 +74,7 @@ def main(argv):
     command.refuse_mpirun()
     args, words = prepare(argv)
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     runs, modelled = [], {}
     for ranks in args.ranks:
         for mode in MODES:
@@ -95,7 +96,7 @@ def main(argv):
     if args.out:
         write_json(os.path.join(args.out, "waiting.json"), result)
         write_csv(os.path.join(args.out, "waiting.csv"), *KIND, flat(result), facts)
-        command.picture(timeline.draw_waiting, os.path.join(args.out, "waiting.png"), result)
+        picture(timeline.draw_waiting, os.path.join(args.out, "waiting.png"), result)
     print(table(result), flush=True)
     if args.json:
         print(json.dumps(result), flush=True)

@@ -38,6 +38,15 @@ class World(Mending):
             self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
         return array
 
+    def sum_on_root_(self, array):
+        """Reduce: replace rank 0's ``array`` by its sum over ranks, in place; the others' stay."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            send, receive = (array, None) if self.rank else (MPI.IN_PLACE, array)
+            self._comm.Reduce(send, receive, op=MPI.SUM, root=0)
+        return array
+
     def max_(self, array):
         """Allreduce: replace ``array`` by its maximum over ranks, in place."""
         if self.size > 1:

@@ -14,6 +14,7 @@ from pg_mpi.cluster import launch, mpirun
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder
 from scaling import command
 from scaling.ceiling import report
 from scaling.pictures import speed
@@ -63,7 +64,7 @@ def main(argv):
     command.refuse_mpirun()
     args, config, _ = prepare(argv)
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
         start = mpirun.mpirun_command(args.ranks) if args.ranks > 1 else []
         code = launch.run([*start, sys.executable, "-m", "scaling.ceiling.ranks", folder, *argv])

@@ -11,11 +11,12 @@ from pg_mpi.cluster import launch, mpirun
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command
 from scaling.lockstep.times import TALK, WAYS, Times, ideal
 from scaling.pictures import timeline
-from scaling.rows import write_csv
 
 KIND = ("lockstep", 1)
 
@@ -65,7 +66,7 @@ def main(argv):
     command.refuse_mpirun()
     args, times = prepare(argv)
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         start = mpirun.mpirun_command(args.envs) if args.envs > 1 else []
         code = launch.run([*start, sys.executable, "-m", "scaling.lockstep.ranks", folder, *argv])
@@ -91,7 +92,7 @@ def main(argv):
         facts = command.facts("scaling.lockstep", argv)
         write_csv(os.path.join(args.out, "lockstep.csv"), *KIND, rows, facts)
         spans = {way: [each["spans"] for each in measured[way]] for way in WAYS}
-        command.picture(timeline.draw_lockstep, os.path.join(args.out, "lockstep.png"), rows, spans)
+        picture(timeline.draw_lockstep, os.path.join(args.out, "lockstep.png"), rows, spans)
     if args.json:
         print(json.dumps(result), flush=True)
     return 0

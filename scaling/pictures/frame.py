@@ -1,29 +1,9 @@
-"""What all pictures share: the figure, its file, and a colour for each phase. Needs the extra ``plot``."""
-
-import contextlib
-
-import numpy as np
+"""What pictures of times share: a colour for each phase, and bars of phases."""
 
 from pg_mpi.report.theme import PHASES
 
 #: A colour for each phase, as on a run's page.
 COLOURS = PHASES | {"play": "#d8e8df"}
-
-
-@contextlib.contextmanager
-def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
-    """The axes of one picture, or a row or column of them, saved at the end."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
-    yield axes
-    for each in np.ravel(axes):
-        each.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def draw_phases(axes, bars):

@@ -1,6 +1,6 @@
 """Scores against time."""
 
-from scaling.pictures.frame import axes_of
+from pg_mpi.record.picture import axes_of
 
 
 def draw_seeds(path, results):

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from pg_mpi.record.picture import axes_of
 from scaling import laws
-from scaling.pictures.frame import COLOURS, axes_of, draw_phases
+from scaling.pictures.frame import COLOURS, draw_phases
 
 
 def draw_parts(path, result):
@@ -17,6 +18,17 @@ def draw_parts(path, result):
         widest = max(row["sps"] for row in rows)
         axes.set(xlabel="steps/s of all ranks; % of the emulator alone", xlim=(0, 1.2 * widest))
         axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
+
+
+def draw_ways(path, ns):
+    """A bar of nanoseconds for each way of ``bandit.py``, on a logarithmic axis; ours is marked."""
+    names = list(ns)[::-1]
+    with axes_of(path, size=(8, 2.8)) as axes:
+        bars = axes.barh(
+            names, [ns[name] for name in names], color=["C0" if name == "ours" else "0.75" for name in names]
+        )
+        axes.bar_label(bars, [f" {ns[name]:,.0f} ns, {ns[name] / ns['ours']:,.0f} times ours" for name in names])
+        axes.set(xscale="log", xlabel="ns for a step of a run", xlim=(None, 20 * max(ns.values())))
 
 
 def draw_sweep(path, rows, ranks, sps, targets):

@@ -1,6 +1,7 @@
 """Who did what when."""
 
-from scaling.pictures.frame import COLOURS, axes_of
+from pg_mpi.record.picture import axes_of
+from scaling.pictures.frame import COLOURS
 
 
 def draw_trace(path, events, updates):

@@ -7,13 +7,15 @@ from pathlib import Path
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, efficiency, exchange, sweep
 from scaling.pictures import speed
 from scaling.predict import report
 from scaling.predict.measured import read_costs
 from scaling.predict.model import predict, waiting_ci95
-from scaling.rows import read_csv, write_csv
+from scaling.rows import read_csv
 
 KIND = ("predict", 2)
 DECADES = "1,2,4,8,16,32,64,128,256,512,1024,4096,16384,65536,262144,1000000"
@@ -61,7 +63,7 @@ def main(argv):
     measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
     costs = [read_costs(run, warmup) for run in runs]
     if args.out:
-        command.make_folder(args.out)
+        make_folder(args.out)
     rows = []
     for ranks in counts:
         how = (ranks, networks, node, cores, batch(ranks))
@@ -80,7 +82,7 @@ def main(argv):
         write_json(os.path.join(args.out, "predict.json"), result | facts)
         columns = [{**{"measured": "", "error": ""}, **row} for row in rows]
         write_csv(os.path.join(args.out, "predict.csv"), *KIND, columns, facts)
-        command.picture(speed.draw_predict, os.path.join(args.out, "predict.png"), result)
+        picture(speed.draw_predict, os.path.join(args.out, "predict.png"), result)
     if args.json:
         print(json.dumps(result), flush=True)
     return 0

@@ -10,10 +10,12 @@ from pathlib import Path
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, duration, integer, real
 from pg_mpi.record import checkpoint
+from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, curves, exchange, points, sweep
 from scaling.pictures import learning
-from scaling.rows import read_parts, write_csv
+from scaling.rows import read_parts
 from scaling.virtual import answer
 
 #: Settings that each run has of its own.
@@ -68,7 +70,7 @@ def main(argv):
     words = ["--preset", args.preset, *rest]
     for ranks in counts:
         parse_train(words)[0].check(ranks)
-    command.make_folder(args.out)
+    make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": int(args.ranks_per_node), "words": words}
     same |= {"cores_shared": int(args.cores) if args.cores else None, "target": float(args.target)}
     read_parts(args.out, same)
@@ -88,7 +90,7 @@ def main(argv):
     said = answer.answer(results, deadline)
     print(answer.table(results, said), flush=True)
     write_csv(os.path.join(args.out, "virtual.csv"), *KIND, [answer.flat(row) for row in said["rows"]], facts)
-    figure = command.picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
+    figure = picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
     if args.json:
         print(json.dumps({**said, "figure": figure}), flush=True)
     return 0

@@ -16,8 +16,8 @@ from pg_mpi.cluster.mpirun import usable_threads
 from pg_mpi.config import Parser, parse_train
 from pg_mpi.parse import checked, integer
 from pg_mpi.record import checkpoint
+from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, exchange, points, sweep
-from scaling.rows import write_csv
 
 KIND = ("virtual-check", 1)
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace", "total_timesteps"}
@@ -55,7 +55,7 @@ def main(argv):
     words = ["--preset", args.preset, *rest]
     for ranks in counts:
         parse_train(words)[0].check(ranks)
-    command.make_folder(args.out)
+    make_folder(args.out)
     rows = []
     for repeat in range(repeats):
         for ranks in counts:

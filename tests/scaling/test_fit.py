@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jobs import one_line, run
 
+from pg_mpi.record.table import write_csv
 from scaling import laws
-from scaling.rows import read_csv, write_csv
+from scaling.rows import read_csv
 
 RANKS = [1, 2, 4, 8, 16, 32]
 

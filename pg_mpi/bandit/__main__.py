@@ -1,0 +1,179 @@
+"""The multi-armed testbed of Sutton & Barto on any number of ranks: ``python -m pg_mpi.bandit``."""
+
+import dataclasses
+import json
+import shlex
+import sys
+import time
+
+from pg_mpi.bandit import pictures, plan, testbed
+from pg_mpi.cluster import job, launched
+from pg_mpi.cluster.pinning import pin_threads
+from pg_mpi.config import Parser
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, integer, real
+from pg_mpi.record.picture import picture
+from pg_mpi.record.run_folder import provenance
+from pg_mpi.record.table import make_folder, write_csv
+
+CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)
+PROGRESS_EVERY = 5.0  # seconds
+LAST = 100  # steps: "in the end"
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is played: ``arms`` whose means are normal around ``mean`` and walk by ``drift`` a step; for ``steps``."""
+
+    arms: int
+    runs: int
+    steps: int
+    seed: int
+    mean: float
+    drift: float
+
+
+def parser():
+    """The command line."""
+    kinds = ", ".join(f"{name}:{kind.symbol}" for name, kind in plan.KINDS.items())
+    p = Parser(
+        prog="python -m pg_mpi.bandit",
+        description="Play many random k-armed bandits with several methods, all on the same tasks and random numbers, "
+        "and tell how much reward each gets and how often it pulls the best arm, with 95 % intervals. Chapter 2 of "
+        "Sutton and Barto's book, on any number of ranks (mpirun -n N in front): the figures are the same on all.",
+        epilog=f"Methods: {kinds}. After it, with commas: step=S for a constant step size and start=Q for the first "
+        "estimates (epsilon, ucb), step=S (optimistic, else 0.1), baseline=false (gradient). For example: --methods "
+        "epsilon:0.1,step=0.1 gradient:0.4",
+        allow_abbrev=False,
+    )
+    p.add_argument("--methods", metavar="M", nargs="+", help=f"what is compared (default: {' '.join(plan.USUAL)})")
+    p.add_argument("--study", action="store_true", help="each method over values of its parameter (figure 2.6)")
+    p.add_argument("--arms", default="10", metavar="K", help="arms of a bandit (default: 10)")
+    p.add_argument("--runs", default="2000", metavar="R", help="bandits played, over all ranks (default: 2000)")
+    p.add_argument("--steps", default="1000", metavar="T", help="steps of each (default: 1000)")
+    p.add_argument("--mean", default="0", metavar="M", help="what arms pay on average (default: 0)")
+    p.add_argument(
+        "--drift", default="0", metavar="D", help="deviation of a step of the means' random walk; they begin equal"
+    )
+    p.add_argument("--seed", default="0", help="root of the random streams (default: 0)")
+    p.add_argument("--out", metavar="FOLDER", help="also write CSV files and pictures there (pictures: extra plot)")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def main(world, argv):
+    """Play as the command line says. Collective: every rank must call this."""
+    args, task, methods = world.on_root(_prepare, argv, world.size)
+    pin_threads()
+    begun = time.monotonic()
+    mine = range(world.rank * task.runs // world.size, (world.rank + 1) * task.runs // world.size)
+    sums = testbed.play(task, methods, mine, _Progress(len(mine)) if world.rank == 0 else lambda done: None)
+    for each in sums:
+        world.sum_on_root_(each.values)
+    if world.rank == 0:
+        _tell(args, argv, task, [Result(m, *s.means(task.runs)) for m, s in zip(methods, sums)], world.size, begun)
+    return 0
+
+
+class Result:
+    """What a method got: (mean, 95 % half-width) pairs of ``reward`` and ``optimal`` by step, and of the ``whole``."""
+
+    def __init__(self, method, reward, optimal, whole):
+        self.method, self.reward, self.optimal = method, reward, optimal
+        self.whole = tuple(map(float, whole))
+
+    def summary(self):
+        """A JSON-able dict. The ends are means over the last steps, the share of best arms with the last one's."""
+        reward, optimal = self.reward[0][-LAST:], self.optimal[0][-LAST:]
+        return {
+            "method": self.method.name,
+            "reward": self.whole[0],
+            "reward_ci95": [self.whole[0] - self.whole[1], self.whole[0] + self.whole[1]],
+            "reward_end": float(reward.mean()),
+            "optimal_end": float(optimal.mean()),
+            "optimal_last": float(optimal[-1]),
+            "optimal_last_ci95": [float(optimal[-1] + sign * self.optimal[1][-1]) for sign in (-1, 1)],
+        }
+
+
+def _prepare(argv, ranks):
+    launched.check_launch(ranks)
+    args = parser().parse(argv)
+    kinds = {"arms": integer(2), "runs": integer(), "steps": integer(), "seed": integer(0)}
+    kinds |= {"mean": real(), "drift": real(0)}
+    task = Task(**{name: checked(parse, getattr(args, name), f"--{name}") for name, parse in kinds.items()})
+    if args.study and args.methods:
+        raise UsageError("--study has methods of its own: leave --methods or --study away")
+    words = args.methods or plan.USUAL
+    methods = plan.study() if args.study else [checked(plan.parse, word, "--methods") for word in words]
+    if args.out:
+        make_folder(args.out)
+    return args, task, methods
+
+
+class _Progress:
+    """Says now and then how many runs rank 0 has played."""
+
+    def __init__(self, runs):
+        self._runs, self._begun = runs, time.monotonic()
+        self._spoken = self._begun
+
+    def __call__(self, done):
+        now = time.monotonic()
+        if now - self._spoken > PROGRESS_EVERY and done < self._runs:
+            self._spoken, left = now, (now - self._begun) * (self._runs - done) / done
+            print(f"{done} of {self._runs} runs of rank 0 played, {left:.0f} s left", file=sys.stderr, flush=True)
+
+
+def _tell(args, argv, task, results, ranks, begun):
+    seconds = time.monotonic() - begun
+    walk = f", which begin equal and walk by {task.drift:g} a step" if task.drift else ""
+    print(
+        f"{task.runs:,} bandits of {task.arms} arms{walk}, {task.steps:,} steps each, seed {task.seed}, {ranks} ranks"
+    )
+    print(f"{'method':<30}{'reward, mean of all steps':>28}{'in the end':>13}{'best arm in the end':>22}")
+    for result in results:
+        found = result.summary()
+        print(
+            f"{found['method']:<30}{found['reward']:>20.4f} ± {result.whole[1]:.4f}{found['reward_end']:>13.3f}"
+            f"{found['optimal_end']:>22.1%}"
+        )
+    each = 1e9 * seconds * ranks / (task.runs * task.steps * len(results))
+    print(f"{seconds:.1f} s: {each:.0f} ns of a rank for a step of a run", flush=True)
+    if args.out:
+        _keep(args, argv, task, results, ranks)
+    if args.json:
+        found = [result.summary() for result in results]
+        head = dataclasses.asdict(task) | {"ranks": ranks, "seconds": seconds, "ns_per_run_step": each}
+        print(json.dumps(head | {"methods": found}), flush=True)
+
+
+def _keep(args, argv, task, results, ranks):
+    start = provenance(argv, ranks, None, None)
+    facts = {"command": shlex.join(["python", "-m", "pg_mpi.bandit", *argv])}
+    facts |= {name: start[name] for name in ("commit", "time", "versions", "ranks")} | dataclasses.asdict(task)
+    names = ("reward", "reward_half_width", "optimal", "optimal_half_width")
+    rows = [
+        {"step": step + 1, "method": r.method.name, **dict(zip(names, map(float, numbers)))}
+        for r in results
+        for step, numbers in enumerate(zip(*r.reward, *r.optimal))
+    ]
+    write_csv(f"{args.out}/curves.csv", *CURVES, rows, facts)
+    rows = [
+        {"method": r.method.name, "kind": r.method.kind, "value": r.method.value}
+        | {"reward": r.whole[0], "half_width": r.whole[1]}
+        for r in results
+    ]
+    write_csv(f"{args.out}/means.csv", *STUDY, rows, facts)
+    drawn = [picture(pictures.draw_study, f"{args.out}/study.png", results, task)] if args.study else []
+    if not args.study:
+        drawn.append(picture(pictures.draw_curves, f"{args.out}/curves.png", results, task))
+    print(f"written: {args.out}/curves.csv, {args.out}/means.csv{''.join(f', {path}' for path in drawn if path)}")
+
+
+if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        if launched.is_first_process():
+            parser().parse(sys.argv[1:])
+    else:
+        job.run(main, sys.argv[1:], optional_mpi=True)

@@ -1,0 +1,104 @@
+"""How an agent chooses among arms and learns what they pay, for many runs at once.
+
+Arrays are (arms, runs), so that whatever goes over the arms goes over rows that lie together. Each method has
+
+    choose(uniforms)        (2, runs) uniform numbers → int64 (runs,), the arm that each run pulls
+    learn(places, rewards)  what these pulls teach; places, int64 (runs,), are those of the arms in a flat array
+
+Source of all: Sutton & Barto, "Reinforcement Learning: An Introduction" (2nd ed., 2018), chapter 2.
+"""
+
+import numpy as np
+
+
+def best(scores, uniforms):
+    """The arm with the highest score of each run, drawn uniformly among equals: (arms, runs) → int64 (runs,)."""
+    order = (scores == scores.max(axis=0)).cumsum(axis=0, dtype=np.uint8 if len(scores) < 256 else np.int64)
+    return (order <= (uniforms * order[-1]).astype(order.dtype)).sum(axis=0)
+
+
+class Values:
+    """Estimates of what each arm pays: Q += (R - Q) / N, the average, or Q += step (R - Q) (equations 2.3, 2.5).
+
+    Args:
+        shape: (arms, runs).
+        start: the first estimates.
+        step: a constant step size; None for averages.
+    """
+
+    def __init__(self, shape, start=0.0, step=None):
+        self.arms = shape[0]
+        self.estimates = np.full(shape, float(start))
+        self._flat = self.estimates.reshape(-1)
+        self._step, self._pulls = step, np.zeros(self._flat.size)
+
+    def learn(self, places, rewards):
+        self._pulls[places] = pulls = self._pulls[places] + 1
+        old = self._flat[places]
+        self._flat[places] = old + (rewards - old) * (self._step or 1 / pulls)
+        return pulls
+
+
+class EpsilonGreedy(Values):
+    """The arm with the highest estimate; with probability ``epsilon`` any arm (section 2.2).
+
+    With no epsilon and a high ``start`` it explores all the same, disappointed by each arm in turn (section 2.6).
+    """
+
+    def __init__(self, shape, epsilon, start=0.0, step=None):
+        super().__init__(shape, start, step)
+        self._epsilon = epsilon
+
+    def choose(self, uniforms):
+        explores, which = uniforms[0] < self._epsilon, uniforms[1]
+        return np.where(explores, (which * self.arms).astype(np.int64), best(self.estimates, which))
+
+
+class UpperConfidence(Values):
+    """The arm whose estimate plus ``c`` sqrt(ln t / N) is highest; untried arms first (UCB, equation 2.10)."""
+
+    def __init__(self, shape, c, start=0.0, step=None):
+        super().__init__(shape, start, step)
+        self._c, self._time = c, 0
+        self._doubt = np.full(shape, np.inf)  # 1 / sqrt(N)
+
+    def choose(self, uniforms):
+        self._time += 1
+        width = self._c * np.sqrt(np.log(max(self._time, 2)))  # at t = 1 nothing is tried: any width says the same
+        return best(self.estimates + width * self._doubt, uniforms[1])
+
+    def learn(self, places, rewards):
+        pulls = super().learn(places, rewards)
+        self._doubt.reshape(-1)[places] = 1 / np.sqrt(pulls)
+
+
+class Gradient:
+    """A softmax policy of one preference H per arm, moved along the policy gradient (equations 2.11 and 2.12):
+
+        H_a += step (R - B) (1{a = A} - pi_a)
+
+    ``baseline``: whether B is the average of the rewards before this one (at first that reward itself), or 0.
+    """
+
+    def __init__(self, shape, step, baseline=True):
+        self._preferences, self._step = np.zeros(shape), step
+        self._baseline, self._time = np.zeros(shape[1]) if baseline else None, 0
+
+    def choose(self, uniforms):
+        weights = np.exp(self._preferences - self._preferences.max(axis=0))
+        sums = weights.cumsum(axis=0)
+        self._policy = weights / sums[-1]
+        chosen = (sums <= uniforms[1] * sums[-1]).sum(axis=0)
+        return np.minimum(chosen, len(weights) - 1)  # a product may round up to the whole sum
+
+    def learn(self, places, rewards):
+        push = self._step * (rewards if self._baseline is None else rewards - self._usual(rewards))
+        self._preferences -= push * self._policy
+        self._preferences.reshape(-1)[places] += push
+
+    def _usual(self, rewards):
+        """The baseline of this step; afterwards it knows these rewards too."""
+        self._time += 1
+        usual = self._baseline if self._time > 1 else rewards
+        self._baseline = self._baseline + (rewards - self._baseline) / self._time
+        return usual

@@ -1,0 +1,89 @@
+"""What is compared: methods by words as ``epsilon:0.1,step=0.1``, and what the parameter study tries."""
+
+import dataclasses
+
+from pg_mpi.bandit.methods import EpsilonGreedy, Gradient, UpperConfidence
+from pg_mpi.parse import boolean, choice, real
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of method.
+
+    Attributes:
+        make: (shape, value, **options) → the method.
+        value: the parser of its number; ``symbol``, how the book calls it.
+        options: further settings and their parsers.
+        study: the values of the parameter study, as figure 2.6 of the book has them.
+    """
+
+    make: object
+    symbol: str
+    value: object
+    options: dict
+    study: list
+
+
+def _powers(low, high):
+    return [2.0**power for power in range(low, high + 1)]
+
+
+ESTIMATES = {"start": real(), "step": real(0, 1, open_low=True)}
+KINDS = {
+    "epsilon": Kind(EpsilonGreedy, "epsilon", real(0, 1), ESTIMATES, _powers(-7, -2)),
+    "optimistic": Kind(
+        lambda shape, value, step=0.1: EpsilonGreedy(shape, 0.0, value, step),
+        "Q_1",
+        real(),
+        {"step": ESTIMATES["step"]},
+        _powers(-2, 2),
+    ),
+    "ucb": Kind(UpperConfidence, "c", real(0, open_low=True), ESTIMATES, _powers(-4, 2)),
+    "gradient": Kind(Gradient, "alpha", real(0, open_low=True), {"baseline": boolean}, _powers(-5, 2)),
+}
+#: The methods of the book's figures 2.2 to 2.5.
+USUAL = ["epsilon:0", "epsilon:0.01", "epsilon:0.1", "optimistic:5", "ucb:2", "gradient:0.1"]
+USUAL += ["gradient:0.1,baseline=false"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A method with its settings: ``kind:value,option=value``, as ``name`` says it."""
+
+    name: str
+    kind: str
+    value: float
+    options: tuple
+
+    def make(self, shape):
+        """One agent per run, for (arms, runs)."""
+        return KINDS[self.kind].make(shape, self.value, **dict(self.options))
+
+
+def parse(words):
+    """A ``Method`` from ``KIND:VALUE[,OPTION=VALUE]``. Raises ``ValueError`` that says what was wanted."""
+    head, *rest = words.split(",")
+    kind, colon, value = head.partition(":")
+    choice(*KINDS)(kind)
+    known = KINDS[kind]
+    if not colon:
+        raise ValueError(f"{kind}:VALUE, as {kind}:{known.study[-1]:g}")
+    options = []
+    for each in rest:
+        name, equals, text = each.partition("=")
+        if name not in known.options or not equals:
+            raise ValueError(f"{kind}:VALUE, then any of " + ", ".join(f"{option}=VALUE" for option in known.options))
+        options.append((name, _value(known.options[name], text, f"with {name}")))
+    return Method(words, kind, _value(known.value, value, "with"), tuple(options))
+
+
+def _value(parser, text, what):
+    try:
+        return parser(text)
+    except ValueError as wanted:
+        raise ValueError(f"{what} {wanted}") from None
+
+
+def study():
+    """Every kind over its values: a list of ``Method``."""
+    return [parse(f"{kind}:{value:g}") for kind, known in KINDS.items() for value in known.study]
