@@ -1,0 +1,220 @@
+"""Return-weighted replay: against numpy's own sampling without replacement, and against a naive list."""
+
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pg_mpi.agent.replay import ROOM, Replay
+from pg_mpi.agent.return_tree import FAN, GRID, ReturnTree
+
+
+def weights(returns):
+    """The story's: shifted so that the worst return below 0 weighs nothing."""
+    return returns + abs(min(returns.min(), 0.0))
+
+
+def tree_of(returns, capacity=None):
+    tree = ReturnTree(capacity or len(returns))
+    tree.write(np.arange(len(returns)), np.asarray(returns, dtype=float))
+    return tree
+
+
+def probability(order, w):
+    """Of drawing exactly these, in this order, without replacement."""
+    left, chance = w.sum(), 1.0
+    for place in order:
+        chance *= w[place] / left
+        left -= w[place]
+    return chance
+
+
+RETURNS = {
+    "positive": [0.5, 1.0, 2.0, 4.0, 0.25],
+    "negative": [-1.0, -0.5, 0.75, -0.25, 2.0],
+    "all negative": [-1.0, -3.0, -2.0, -0.5, -4.0],
+    "with ties": [1.0, 1.0, 1.0, -1.0, 3.0],
+    "equal": [2.0, 2.0, 2.0, 2.0, 2.0],
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_ordered_draw_is_as_likely_as_it_should_be(name, count):
+    returns = np.array(RETURNS[name])
+    tree, rng, draws = tree_of(returns), np.random.default_rng(1), 6_000
+    seen = Counter(tuple(tree.draw(count, rng).tolist()) for _ in range(draws))
+    expected = {order: probability(order, weights(returns)) for order in permutations(range(5), count)}
+    expected = {order: chance for order, chance in expected.items() if chance > 0}
+    assert seen.keys() <= expected.keys() and sum(expected.values()) == pytest.approx(1)
+    observed = [seen[order] for order in expected]
+    assert stats.chisquare(observed, draws * np.array(list(expected.values()))).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("size, count", [(1, 1), (FAN, 4), (FAN + 1, 5), (1000, 64), (5000, 256)])
+def test_the_same_distribution_as_numpy_s_choice(size, count):
+    """Over rings that are partly filled, and whose minimum comes and goes: which returns, and how often each place."""
+    rng = np.random.default_rng(size)
+    tree = ReturnTree(size + 7)
+    returns = np.round(rng.normal(-0.5, 2, size) / GRID) * GRID
+    tree.write(np.arange(size), returns)
+    for turn in range(3):
+        ours = np.concatenate([tree.draw(count, rng) for _ in range(200)])
+        p = weights(returns)
+        p = p / p.sum() if p.sum() else np.full(size, 1 / size)
+        numpys = np.concatenate([rng.choice(size, count, replace=False, p=p) for _ in range(200)])
+        assert stats.ks_2samp(returns[ours], returns[numpys]).pvalue > 1e-4
+        both = np.stack([np.bincount(drawn, minlength=size) for drawn in (ours, numpys)])
+        often = both.sum(axis=0) >= 20
+        if often.sum() > 1:
+            assert stats.chi2_contingency(both[:, often]).pvalue > 1e-4
+        worst = returns.argmin()
+        returns[worst] = [9.0, -6.0, 0.5][turn]  # the minimum leaves, a lower one comes, and goes
+        tree.write(np.array([worst]), returns[[worst]])
+
+
+def test_who_weighs_nothing_comes_last_and_evenly():
+    tree, rng = tree_of([-1.0, 3.0, -1.0, -1.0, 1.0]), np.random.default_rng(0)
+    last = Counter()
+    for _ in range(6000):
+        drawn = tree.draw(3, rng).tolist()
+        assert set(drawn[:2]) == {1, 4}
+        last[drawn[2]] += 1
+    assert set(last) == {0, 2, 3} and stats.chisquare(list(last.values())).pvalue > 1e-4
+    zero = tree_of([0.0] * 40)
+    firsts = np.bincount([zero.draw(7, rng)[0] for _ in range(4000)], minlength=40)
+    assert stats.chisquare(firsts).pvalue > 1e-4
+    assert sorted(zero.draw(40, rng)) == list(range(40))
+
+
+def test_a_draw_leaves_no_trace():
+    rng = np.random.default_rng(3)
+    tree = tree_of(rng.normal(size=300))
+    before = [level.copy() for level in (*tree._sums, *tree._counts, *tree._least)]
+    for count in (1, 200, 300):
+        assert len(set(tree.draw(count, rng).tolist())) == count
+    for old, new in zip(before, (*tree._sums, *tree._counts, *tree._least)):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_a_million_of_which_few_weigh():
+    """The sums are exact: after many a change of large returns, what weighs nothing is still never drawn."""
+    rng = np.random.default_rng(0)
+    tree = tree_of(rng.uniform(-2000, 2000, 1_000_000))
+    tree.write(np.arange(1_000_000), np.full(1_000_000, -0.1))
+    tree.write(np.array([123_456, 999_999]), np.array([0.2, 0.3]))
+    for _ in range(200):
+        assert set(tree.draw(2, rng).tolist()) == {123_456, 999_999}
+
+
+def test_bad_calls():
+    tree = tree_of([1.0, 2.0])
+    with pytest.raises(ValueError, match="3 cannot be drawn from 2"):
+        tree.draw(3, np.random.default_rng(0))
+    for bad in (np.nan, np.inf, 2 * tree.limit):
+        with pytest.raises(ValueError, match="finite and at most"):
+            tree.write(np.array([0]), np.array([bad]))
+
+
+# -- the ring -------------------------------------------------------------------------------------------------
+
+
+class NaiveRing:
+    """A list of transitions, and the two limits."""
+
+    def __init__(self, capacity):
+        self.capacity, self.kept = capacity, []
+
+    def add(self, transitions):
+        for each in transitions:
+            self.kept.append(each)
+        while len(self.kept) > self.capacity or sum(len(t[0]) for t in self.kept) > ROOM * self.capacity:
+            self.kept.pop(0)
+
+
+INPUTS = 300
+transition = st.tuples(
+    st.builds(
+        lambda first, size: [(first + 7 * i) % INPUTS for i in range(size)],
+        st.integers(0, 99),
+        st.integers(0, 3 * ROOM),
+    ),
+    st.integers(0, 5),
+    st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]),
+)
+
+
+def contents(ring):
+    observed, counts, actions, returns = ring.read(ring._places(0, len(ring)))
+    parts = np.split(observed, np.cumsum(counts)[:-1]) if len(counts) else []
+    return [(part.tolist(), action, value) for part, action, value in zip(parts, actions.tolist(), returns.tolist())]
+
+
+def add(ring, transitions):
+    observed = np.array([index for t in transitions for index in t[0]], dtype=np.int64)
+    counts = np.array([len(t[0]) for t in transitions], dtype=np.int64)
+    actions = np.array([t[1] for t in transitions], dtype=np.int64)
+    ring.add(observed, counts, actions, np.array([t[2] for t in transitions], dtype=float))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 40), st.lists(st.lists(transition, max_size=25), max_size=8), st.integers(0, 2**32 - 1))
+def test_the_ring_holds_what_a_list_holds(capacity, batches, seed):
+    ring, naive, rng = Replay(capacity, INPUTS), NaiveRing(capacity), np.random.default_rng(seed)
+    for batch in batches:
+        add(ring, batch)
+        naive.add(batch)
+        assert contents(ring) == naive.kept and len(ring) == len(naive.kept) == len(ring._tree)
+        if naive.kept:
+            lowest = min(value for _, _, value in naive.kept)
+            assert ring._tree._least[-1][0] * GRID == lowest
+            drawn = ring.draw(rng.integers(1, len(ring) + 1), rng)
+            heavy = sum(value > min(lowest, 0.0) for _, _, value in naive.kept)
+            values = ring.read(drawn)[3]
+            assert len(set(drawn.tolist())) == len(drawn)
+            assert (values[:heavy] > min(lowest, 0.0)).all() and (values[heavy:] == min(lowest, 0.0)).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(transition, max_size=60), st.integers(0, 30))
+def test_a_ring_comes_back_from_its_state(transitions, newest):
+    ring, again = Replay(20, INPUTS), Replay(20, INPUTS)
+    for begin in range(0, len(transitions), 9):
+        add(ring, transitions[begin : begin + 9])
+    again.restore(ring.state(newest))
+    assert contents(again) == contents(ring)[max(0, len(ring) - newest) :]
+    if newest >= len(ring) > 0:
+        draws = [each.draw(len(ring), np.random.default_rng(5)).tolist() for each in (ring, again)]
+        assert draws[0] == draws[1]
+    add(ring, transitions[:7])
+    add(again, transitions[:7])
+    assert contents(again) == contents(ring)[len(ring) - len(again) :]
+
+
+def test_the_smallest_integers_that_hold_the_inputs():
+    small, large = Replay(1000, 12_800), Replay(1000, 87_618)
+    assert (small._inputs.dtype, large._inputs.dtype) == (np.uint16, np.uint32)
+    assert small.nbytes == pytest.approx(1000 * (2 * ROOM + 8 + 4 + 2 + 9 * 17 / 16 + 0.5), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counts": np.array([1, 2])},
+        {"counts": np.array([-1, 3, 0])},
+        {"observed": np.array([1, INPUTS])},
+        {"returns": np.array([0.0, np.nan, 1.0])},
+        {"actions": np.array([[1, 2, 3]])},
+        {"place": np.array([])},
+    ],
+)
+def test_a_spoilt_state_is_refused(change):
+    state = {"place": np.array([0]), "observed": np.array([1, 2]), "counts": np.array([1, 1, 0])}
+    state |= {"actions": np.array([1, 2, 3]), "returns": np.zeros(3)}
+    Replay(5, INPUTS).restore(state)
+    with pytest.raises((ValueError, IndexError)):
+        Replay(5, INPUTS).restore(state | change)
