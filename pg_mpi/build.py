@@ -12,6 +12,7 @@ from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
 from pg_mpi.game.shapes import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_backgrounds
+from pg_mpi.imitation import ImitatingLearner
 from pg_mpi.learner import Learner
 from pg_mpi.seeding import WEIGHTS, stream
 
@@ -79,4 +80,5 @@ def make_optimizer(config, policy):
 
 def make_learner(config, policy, world, phases):
     """What learns from trajectories, with the policy's optimizer."""
-    return Learner(policy, make_optimizer(config, policy), config, world, phases)
+    kind = ImitatingLearner if config.replay else Learner
+    return kind(policy, make_optimizer(config, policy), config, world, phases)

@@ -107,6 +107,22 @@ class TrainConfig:
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
+    replay: bool = _setting(
+        False, boolean, "self-imitation: also learn from transitions of the past, drawn in proportion to their return"
+    )
+    replay_size: int = _setting(1_000_000, integer(), "transitions that each rank remembers, of its newest")
+    replay_updates: int = _setting(4, integer(), "exchanges of each update that learn from them")
+    replay_batch: int = _setting(512, integer(), "transitions of such an exchange, over all ranks")
+    replay_coef: float = _setting(0.1, real(0, open_low=True), "weight of the self-imitation loss")
+    replay_vf_coef: float = _setting(0.01, real(0), "weight of the value loss within it")
+    replay_saved: int = _setting(
+        None,
+        integer(0),
+        "of each rank's newest transitions, so many are in a checkpoint (default: all, so that a resumed run is the "
+        "same run)",
+        False,
+    )
+
     reproducible: bool = _setting(
         False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"
     )
@@ -155,6 +171,10 @@ class TrainConfig:
         """Raise ``UsageError`` for settings that contradict each other on this many ranks."""
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
+        if self.replay and self.method == "reinforce":
+            raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
+        if self.replay and self.reproducible:
+            raise UsageError("--replay remembers by rank, so the bits depend on their number: leave --reproducible out")
         rollout = ranks * self.envs_per_rank * self.num_steps
         by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != MINIBATCH
         if by_steps and chosen and self.minibatch_size > rollout:

@@ -49,15 +49,12 @@ class Learner:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            for share in shares:
-                share.prepare(self.policy, stage.loss_weight)
+            self._prepare(shares, stage)
         self.touched = rows = self._touched_rows(shares)
         with self._phases("gradient"):
-            for share in shares:
-                share.batch.x = self.policy.restrict(share.batch.x, rows)
+            self._restrict(shares, rows)
         session = self._open(rows, stage)
-        learn = self._reinforce if self.config.method == "reinforce" else self._clipped
-        sums = learn(shares, session)
+        sums = self._learn(shares, session)
         metrics = self._metrics(sums, session)
         confirm()
         with self._phases("optimizer"):
@@ -68,6 +65,27 @@ class Learner:
             self.pace *= faster(metrics["approx_kl"], stage.kl * self.config.desired_kl)
         self.kept = self.counters()
         return metrics
+
+    def _prepare(self, shares, stage):
+        """Make batches of the shares."""
+        for share in shares:
+            share.prepare(self.policy, stage.loss_weight)
+
+    def _used_rows(self, shares):
+        """Which parameter rows this rank's samples use: uint8 (rows,), 1 where used."""
+        used = np.zeros(self.policy.rows, dtype=np.uint8)
+        for share in shares:
+            used |= self.policy.used_rows(share.batch.x)
+        return used
+
+    def _restrict(self, shares, rows):
+        """Bring the batches down to the rows that the update works on."""
+        for share in shares:
+            share.batch.x = self.policy.restrict(share.batch.x, rows)
+
+    def _learn(self, shares, session):
+        """Change the session's parameters. Returns sums for the metrics. Collective."""
+        return (self._reinforce if self.config.method == "reinforce" else self._clipped)(shares, session)
 
     def _open(self, rows, stage):
         """What an update that touches these parameter rows works on: a ``Session``."""
@@ -104,11 +122,15 @@ class Learner:
             setattr(self, name, count)
         self.kept = self.counters()
 
+    def memory(self):
+        """What it knows of the past besides the optimizer's state, (arrays, dict for JSON), or None."""
+
+    def recall(self, memories):
+        """Take up what the ranks of a saved run gave as ``memory``: nothing here."""
+
     def _touched_rows(self, shares):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""
-        used = np.zeros(self.policy.rows, dtype=np.uint8)
-        for share in shares:
-            used |= self.policy.used_rows(share.batch.x)
+        used = self._used_rows(shares)
         with self._phases("wait"):
             self._world.barrier()
         with self._phases("allreduce"):

@@ -24,8 +24,9 @@ def collect(world, config, knowledge, learner, tally, envs):
         emulators      uint8 (bytes,)        every env's emulator state, one after another
         emulator_sizes int64 (E,)
         masks          uint8 (E, 3, 800)     every env's last three active masks, packed
+        replay_R_NAME                        what rank R remembers, with --replay: see ``Replay.state``
     """
-    parts = world.gather({env.index: env.state() for env in envs})
+    parts, memories = world.gather({env.index: env.state() for env in envs}), world.gather(learner.memory())
     if parts is None:
         return None
     by_index = {index: state for part in parts for index, state in part.items()}
@@ -48,6 +49,10 @@ def collect(world, config, knowledge, learner, tally, envs):
         "learner": learner.counters(),
         "envs": [env_facts for _, env_facts in states],
     }
+    if memories[0]:
+        facts["memories"] = [memory_facts for _, memory_facts in memories]
+        for rank, (memory, _) in enumerate(memories):
+            arrays |= {f"replay_{rank}_{name}": array for name, array in memory.items()}
     return arrays, facts
 
 
@@ -130,9 +135,16 @@ def apply(arrays, facts, policy, learner, tally, envs):
         cuts = np.cumsum(arrays["emulator_sizes"])
         emulators = np.split(arrays["emulators"], cuts[:-1])
     with _taken_apart():
+        learner.recall([(_of_rank(arrays, rank), told) for rank, told in enumerate(facts.get("memories", []))])
         for env in envs:
             parts = {"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}
             env.restore(parts, facts["envs"][env.index])
+
+
+def _of_rank(arrays, rank):
+    """What a rank remembered, by the names that ``Learner.memory`` gave."""
+    prefix = f"replay_{rank}_"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def check_size(config, theta):

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 
 from pg_mpi import build, snapshot
+from pg_mpi.agent.replay import TRANSITION
 from pg_mpi.config import TrainConfig
 from pg_mpi.errors import CheckpointError, RunError, UsageError
 from pg_mpi.game.actions import mirror_pairs
@@ -55,7 +56,7 @@ def find_start(config, given, ranks):
     elif source and not checkpoint.candidates(source):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if not source:
-        config.check(ranks)
+        _check_settings(config, ranks)
         _check_progress(folder, config, 0)
         knowledge = build.learn_game(config)
         _open_new(folder)
@@ -69,13 +70,25 @@ def find_start(config, given, ranks):
         asked = config.envs_per_rank
         raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
     config = dataclasses.replace(config, envs_per_rank=envs)
-    config.check(ranks)
+    _check_settings(config, ranks)
     _check_progress(folder, config, snapshot.steps_of(facts))
     if own:
         checkpoint.set_aside(folder.path, path)
     else:
         _open_new(folder)
     return Start(config, folder, snapshot.knowledge_of(arrays, facts), (arrays, facts), path)
+
+
+def _check_settings(config, ranks):
+    """Refuse settings that contradict each other on so many ranks, or whose checkpoints would be too large to load."""
+    config.check(ranks)
+    each = config.replay_size if config.replay_saved is None else min(config.replay_saved, config.replay_size)
+    if config.replay and ranks * each * TRANSITION > checkpoint.LARGEST:
+        fits = checkpoint.LARGEST // (ranks * TRANSITION)
+        raise UsageError(
+            f"what {ranks} ranks remember, {each:,} transitions each, is too much for a checkpoint: --replay-saved "
+            f"{fits} fits, or a smaller --replay-size"
+        )
 
 
 def _open_new(folder):

@@ -69,6 +69,19 @@ def value_loss(values: Floats, targets: Floats) -> tuple[float, Floats]:
     return 0.5 * float(error @ error), error
 
 
+def self_imitation(log_pi: Floats, actions: Integers, values: Floats, returns: Floats) -> tuple[float, Floats, Floats]:
+    """Loss -sum_t g_t log pi(a_t) and sum_t g_t^2 / 2, with the gain g_t = max(R_t - V_t, 0), a constant in the first.
+
+    Returns (the first loss, its derivative (n, A) by the logits, the derivative (n,) of the second by the values, -g).
+    Source: Oh et al., "Self-Imitation Learning" (2018), eq. 2 and 3.
+    """
+    gain = np.maximum(returns - values, 0)
+    taken = np.arange(len(actions)), actions
+    d_logits = np.exp(log_pi) * gain[:, None]
+    d_logits[taken] -= gain
+    return -float((log_pi[taken] * gain).sum()), d_logits, -gain
+
+
 def clip_norm(gradient: Floats, limit: float) -> float:
     """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; returns the norm before."""
     norm = float(np.sqrt(gradient @ gradient))

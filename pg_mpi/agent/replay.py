@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pg_mpi.agent.return_tree import Floats, Integers, ReturnTree
 
 ROOM = 48  # inputs of a transition; Pong's have 30 to 45
+TRANSITION = 4 * ROOM + 16  # bytes of one in a checkpoint, at most
 
 
 class Replay:
@@ -93,13 +94,20 @@ class Replay:
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Put back what ``state`` gave, each transition into its own place, into a ring that is empty.
 
-        Raises ``ValueError`` for what is no such state.
+        Raises ``ValueError`` or ``KeyError`` for what is no such state.
         """
-        observed, counts, actions, returns = (state[name] for name in ("observed", "counts", "actions", "returns"))
-        alike = counts.ndim == 1 and counts.shape == actions.shape == returns.shape and observed.ndim == 1
-        if not alike or (counts < 0).any() or counts.sum() != len(observed) or observed.max(initial=0) >= self._bound:
-            raise ValueError("transitions that do not fit together")
         self._oldest = int(state["place"][0]) % self.capacity
+        self.append(state)
+
+    def append(self, state: dict[str, NDArray[Any]]) -> None:
+        """Add the transitions of a state. Raises as ``restore``."""
+        observed, counts, actions, returns = (state[name] for name in ("observed", "counts", "actions", "returns"))
+        alike = counts.ndim == observed.ndim == 1 and counts.shape == actions.shape == returns.shape
+        whole = all(array.dtype.kind in "iu" for array in (observed, counts, actions))
+        if not (alike and whole) or min(counts.min(initial=0), observed.min(initial=0)) < 0:
+            raise ValueError("transitions that do not fit together")
+        if counts.sum() != len(observed) or observed.max(initial=0) >= self._bound:
+            raise ValueError("transitions of other inputs")
         self.add(observed, counts, actions, returns)
 
     def _places(self, first: int, count: int) -> Integers:

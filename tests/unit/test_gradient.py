@@ -174,3 +174,20 @@ def test_random_rows_are_the_pixels():
     fine = random_rows(SHAPE, False, "on")
     assert len(fine) == 2 * SHAPE[0] * SHAPE[1]
     np.testing.assert_array_equal(tie.tocsc()[:, fine].sum(axis=0), 1)
+
+
+def test_self_imitation(samples):
+    actions, values = samples["actions"], RNG.normal(size=len(samples["actions"]))
+    returns = values + RNG.normal(size=len(values))
+    gain = np.where(returns > values, returns - values, 0.0)
+    assert 0 < np.count_nonzero(gain) < len(gain)
+
+    def losses(logits, values):
+        log_pi = grad.log_softmax(logits)
+        rest = np.where(returns > values, returns - values, 0.0)
+        return -(log_pi[np.arange(len(actions)), actions] * gain).sum(), (rest**2).sum() / 2
+
+    loss, d_logits, d_values = grad.self_imitation(grad.log_softmax(samples["logits"]), actions, values, returns)
+    assert loss == pytest.approx(losses(samples["logits"], values)[0])
+    np.testing.assert_allclose(d_logits, numeric(lambda x: losses(x, values)[0], samples["logits"]), atol=1e-8)
+    np.testing.assert_allclose(d_values, numeric(lambda v: losses(samples["logits"], v)[1], values), atol=1e-8)

@@ -12,6 +12,7 @@ LEVELS = [
     ["start"],
     ["snapshot"],
     ["rollout", "build", "meter", "tally", "journal"],
+    ["imitation"],
     ["learner"],
     ["session", "shares", "elastic", "checks"],
     ["batch"],

@@ -1,0 +1,78 @@
+"""``--replay`` in real runs: it learns from what each rank remembers, and a resumed run is the same run."""
+
+import numpy as np
+import pytest
+from jobs import SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
+
+from pg_mpi.agent.advantages import discounted_returns
+from pg_mpi.config import TrainConfig
+from pg_mpi.imitation import ImitatingLearner
+from pg_mpi.record import checkpoint
+from pg_mpi.trajectory import Trajectory
+
+REPLAY = [*STEPS, "--replay", "--replay-batch", 61, "--replay-updates", 3]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_bit_exact(tmp_path, ranks):
+    """Stopped and resumed, also with rings that have begun to forget."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    flags = [*REPLAY, "--replay-size", 700]
+    train(ranks, whole, *flags, "--total-timesteps", 2400 * ranks)
+    for budget in (1000, 2400):
+        train(ranks, parts, *flags, "--total-timesteps", budget * ranks)
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
+    arrays, facts = checkpoint.load(newest(whole)[0])
+    assert len(facts["memories"]) == ranks
+    assert {len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)} <= {*range(500, 701)}
+    lines = metrics(whole)
+    assert lines[0]["replay_loss"] == 0 and lines[0]["exchanges"] + 3 < lines[-1]["exchanges"]
+    last = lines[-1]
+    assert 0 < last["replay_share"] <= 1 and last["replay_gain"] > 0 and last["replay_loss"] > 0
+
+
+@pytest.mark.mpi
+def test_what_a_checkpoint_holds_of_it_is_a_flag_and_ranks_may_change(tmp_path):
+    train(2, tmp_path, *REPLAY, "--total-timesteps", 3000, "--replay-saved", 40, "--envs-per-rank", 3)
+    arrays, _ = checkpoint.load(newest(tmp_path)[0])
+    kept = [{name: arrays[f"replay_{rank}_{name}"] for name in ("returns", "actions")} for rank in range(2)]
+    assert [len(each["returns"]) for each in kept] == [40, 40]
+    flags = [*REPLAY, "--replay-saved", 80]
+    train(1, tmp_path, *flags, "--total-timesteps", 3001)
+    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    assert len(facts["memories"]) == 1 and len(arrays["replay_0_returns"]) == 80
+    train(3, tmp_path, *flags, "--total-timesteps", 4000)
+    _, facts = checkpoint.load(newest(tmp_path)[0])
+    assert len(facts["memories"]) == 3
+
+
+def test_steps_are_remembered_up_to_the_last_complete_return():
+    trajectory = Trajectory()
+    for number, reward in enumerate([0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
+        trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
+    learner = ImitatingLearner.__new__(ImitatingLearner)
+    learner.config, seen = TrainConfig(gamma=0.5), []
+    learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what)})()
+    learner._remember(trajectory, 0.5)
+    ((observed, counts, actions, returns),) = seen
+    assert returns.tolist() == [-0.25, -0.5, 0.25, 0.5, 1.0]
+    assert returns.tolist() == discounted_returns([0, -0.5, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist()
+    assert observed.tolist() == [0, 50, 1, 51, 2, 52, 3, 53, 4, 54] and counts.tolist() == [2] * 5
+    assert actions.tolist() == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--replay", "--method", "reinforce"], "--replay compares returns with values"),
+        (["--replay", "--reproducible"], "leave --reproducible out"),
+        (["--replay", "--replay-size", "4e7"], "is too much for a checkpoint: --replay-saved"),
+        (["--replay-batch", "0"], "--replay-batch must be a whole number of at least 1"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, words, said):
+    refused = run(command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *words), tmp_path)
+    assert refused.returncode == 2 and said in one_line(refused) and not (tmp_path / "run").exists()
