@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 Integers = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
 
-FAN = 16  # children of a node: few levels, and one call for the children of many nodes
+FAN = 32  # children of a node: few levels, and one call for the children of many nodes
 GRID = 2.0**-20
+ROUNDS = 3  # of drawing more where some came twice, before they are taken out
 
 
 class ReturnTree:
@@ -43,11 +44,10 @@ class ReturnTree:
         while groups[-1] > 1:
             groups.append(-(-groups[-1] // FAN))
         self._sums = [np.zeros((number, FAN)) for number in groups]
-        self._counts = [
-            np.zeros((number, FAN), np.float64 if level else np.uint8) for level, number in enumerate(groups)
-        ]
-        self._least = [np.full(-(-number // FAN) * FAN, np.inf) for number in groups]
-        self.nbytes = sum(level.nbytes for levels in (self._sums, self._counts, self._least) for level in levels)
+        kinds = [np.uint8] + [np.float64] * (len(groups) - 1)
+        self._counts = [np.zeros((number, FAN), kind) for number, kind in zip(groups, kinds)]
+        self._least = [np.full((number, FAN), np.inf) for number in groups[1:]]  # below each node
+        self.nbytes = sum(level.nbytes for level in (*self._sums, *self._counts, *self._least))
 
     def __len__(self) -> int:
         """How many places have a return."""
@@ -57,7 +57,6 @@ class ReturnTree:
         """Set the returns of some places, each named once. Raises ``ValueError`` for one beyond ``limit``."""
         self.check(returns)
         self._set(places, np.rint(np.asarray(returns, np.float64) / GRID), 1)
-        self._raise_least(places)
 
     def check(self, returns: Floats) -> None:
         """Raise ``ValueError`` for returns that are not finite, or beyond ``limit``."""
@@ -67,12 +66,19 @@ class ReturnTree:
     def clear(self, places: Integers) -> None:
         """Empty some places, each named once."""
         self._set(places, 0, 0)
-        self._raise_least(places)
 
     def returns(self, places: Integers) -> Floats:
         """What the places hold."""
-        values: Floats = np.diff(self._sums[0][places // FAN], axis=1, prepend=0)
-        return values[np.arange(len(places)), places % FAN] * GRID
+        children = _apart(self._sums[0][places // FAN])
+        found: Floats = children[np.arange(len(places)), places % FAN] * GRID
+        return found
+
+    def least(self) -> float:
+        """The smallest return; infinity where there is none."""
+        if self._least:
+            return float(self._least[-1].min()) * GRID
+        sums, counts = _apart(self._sums[0][0]), _apart(self._counts[0][0])
+        return float(sums[counts > 0].min(initial=np.inf)) * GRID
 
     def draw(self, count: int, rng: np.random.Generator) -> Integers:
         """``count`` different places, int64 (count,), in the order in which they were drawn.
@@ -82,59 +88,107 @@ class ReturnTree:
         """
         if count > len(self):
             raise ValueError(f"{count} cannot be drawn from {len(self)}")
-        shift = -min(float(self._least[-1][0]), 0.0)
-        found = new = self._draw_some(count, shift, rng)
-        values = [np.empty(0)]
-        while len(found) < count:  # some came twice: who was found is taken out, and the rest is drawn from the others
-            values.append(np.rint(self.returns(new) / GRID))
-            self._set(new, 0, 0)
-            new = self._draw_some(count - len(found), shift, rng)
-            found = np.concatenate((found, new))
-        taken = np.concatenate(values)
-        self._set(found[: len(taken)], taken, 1)
-        return found
+        shift = -min(self.least(), 0.0) / GRID
+        drawn = self._draw_again(count, shift, rng)
+        for _ in range(ROUNDS):
+            found = _firsts(drawn)
+            if len(found) >= count:
+                return found[:count]
+            more = self._draw_again(2 * (count - len(found)) + FAN, shift, rng)
+            drawn = np.concatenate((found, more))
+        return self._draw_on(_firsts(drawn)[:count], count, shift, rng)
 
     # -- the tree ---------------------------------------------------------------------------------------
 
-    def _draw_some(self, count: int, shift: float, rng: np.random.Generator) -> Integers:
-        """Places drawn with replacement, each kept where it comes first."""
-        total = self._sums[-1][0, -1] + shift * self._counts[-1][0, -1]
-        weights = (1.0, shift) if total else (0.0, 1.0)  # nobody weighs anything: all the same
-        targets = rng.integers(0, int(total) or len(self), size=count).astype(np.float64)
-        drawn = self._descend(targets, *weights)
-        first = np.unique(drawn, return_index=True)[1]
-        return drawn if len(first) == count else drawn[np.sort(first)]
+    def _draw_on(self, found: Integers, count: int, shift: float, rng: np.random.Generator) -> Integers:
+        """As ``draw``, after some were found: they are taken out for a while, or they would come again and again."""
+        new, values = found, np.empty(0)
+        while len(found) < count:
+            values = np.concatenate((values, np.rint(self.returns(new) / GRID)))
+            self._set(new, 0, 0)
+            new = _firsts(self._draw_again(count - len(found), shift, rng))
+            found = np.concatenate((found, new))
+        self._set(found[: len(values)], values, 1)
+        return found
 
-    def _descend(self, targets: Floats, of_sum: float, of_count: float) -> Integers:
-        """For each target the place up to which, and no place before it, the weights add up to more than the target."""
+    def _draw_again(self, count: int, shift: float, rng: np.random.Generator) -> Integers:
+        """Places drawn with replacement: int64 (count,)."""
+        total = self._sums[-1][0, -1] + shift * self._counts[-1][0, -1]
+        weights = (True, shift) if total else (False, 1.0)  # nobody weighs anything: all the same
+        targets = rng.integers(0, int(total) or len(self), size=count).astype(np.float64)
+        return self._descend(targets, *weights)
+
+    def _descend(self, targets: Floats, of_sum: bool, of_count: float) -> Integers:
+        """For each target the place up to which, and to none before it, the weights add up to more; spoils the targets.
+
+        A weight is ``of_count``, and the return too if ``of_sum``.
+        """
         nodes = np.zeros(len(targets), dtype=np.int64)
         before_first = np.arange(len(targets)) * FAN - 1
         for sums, counts in zip(self._sums[::-1], self._counts[::-1]):
             upto = counts.take(nodes, axis=0) * of_count
             if of_sum:
                 upto += sums.take(nodes, axis=0)
-            child = (upto <= targets[:, None]).sum(axis=1)
-            targets = targets - np.where(child > 0, upto.reshape(-1).take(before_first + child), 0)
+            child = (upto <= targets[:, None]).argmin(axis=1)  # the first that is more
+            targets -= np.where(child > 0, upto.reshape(-1).take(before_first + child), 0)
             nodes = nodes * FAN + child
         return nodes
 
     def _set(self, places: Integers, values: Any, counts: Any) -> None:
-        """Set leaves, and all sums and counts that they are part of."""
-        for all_sums, all_counts in zip(self._sums, self._counts):
-            groups, group = np.unique(places // FAN, return_inverse=True)
-            for level, new in ((all_sums, values), (all_counts, counts)):
-                children = np.diff(level[groups], axis=1, prepend=level.dtype.type(0))
-                children[group, places % FAN] = new
-                level[groups] = children.cumsum(axis=1)
-            places, values, counts = groups, all_sums[groups, -1], all_counts[groups, -1]
-
-    def _raise_least(self, places: Integers) -> None:
-        """Bring the smallest returns above some leaves up to date."""
-        for number, least in enumerate(self._least):  # of each group
-            places = np.unique(places // FAN)
-            if number:
-                least[places] = self._least[number - 1].reshape(-1, FAN)[places].min(axis=1)
+        """Set leaves, and all that they are part of."""
+        if len(places) == 1:
+            self._set_one(int(places[0]), float(np.max(values)), counts)
+            return
+        if not len(places):
+            return
+        order = np.argsort(places)
+        places, least = places[order], None
+        values, counts = (np.broadcast_to(each, len(order))[order] for each in (values, counts))
+        for number, (all_sums, all_counts) in enumerate(zip(self._sums, self._counts)):
+            groups, child = np.divmod(places, FAN)
+            begins = np.append(True, groups[1:] != groups[:-1])
+            group = begins.cumsum() - 1
+            groups = groups[begins]
+            sums, has = _apart(all_sums[groups]), _apart(all_counts[groups])
+            sums[group, child], has[group, child] = values, counts
+            if least is None:
+                smallest = np.where(has > 0, sums, np.inf)
             else:
-                filled = np.diff(self._counts[0][places], axis=1, prepend=np.uint8(0)) > 0
-                returns = np.diff(self._sums[0][places], axis=1, prepend=0)
-                least[places] = np.where(filled, returns, np.inf).min(axis=1)
+                smallest = self._least[number - 1][groups]
+                smallest[group, child] = least
+                self._least[number - 1][groups] = smallest
+            all_sums[groups], all_counts[groups] = sums, has = sums.cumsum(axis=1), has.cumsum(axis=1)
+            places, values, counts, least = groups, sums[:, -1], has[:, -1], smallest.min(axis=1)
+
+    def _set_one(self, place: int, value: float, count: int) -> None:
+        """The same for one leaf, without what only many are worth: sums of whole numbers may be changed in place."""
+        group, child = divmod(place, FAN)
+        sums, counts = self._sums[0][group], self._counts[0][group]
+        more = value - (sums[child] - sums[child - 1] if child else sums[child])
+        one_more = count - int(counts[child] - counts[child - 1] if child else counts[child])
+        least = np.inf
+        for number, (all_sums, all_counts) in enumerate(zip(self._sums, self._counts)):
+            sums, counts = all_sums[group], all_counts[group]
+            sums[child:] += more
+            counts[child:] += np.array(one_more).astype(counts.dtype)  # small integers without a sign wrap around
+            if number:
+                self._least[number - 1][group, child] = least
+                least = self._least[number - 1][group].min()
+            else:
+                least = _apart(sums)[_apart(counts) > 0].min(initial=np.inf)
+            group, child = divmod(group, FAN)
+
+
+def _firsts(drawn: Integers) -> Integers:
+    """Each place that was drawn once, where it came first."""
+    ordered = np.sort(drawn)
+    if (ordered[1:] != ordered[:-1]).all():
+        return drawn
+    return drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+
+
+def _apart(upto: Floats) -> Floats:
+    """The single values of sums up to each: (..., FAN)."""
+    single = upto.copy()
+    single[..., 1:] -= upto[..., :-1]
+    return single

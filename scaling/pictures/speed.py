@@ -31,6 +31,17 @@ def draw_ways(path, ns):
         axes.set(xscale="log", xlabel="ns for a step of a run", xlim=(None, 20 * max(ns.values())))
 
 
+def draw_replay(path, rows):
+    """Milliseconds of a draw against entries, for each way of ``replay.py``."""
+    with axes_of(path, size=(7, 4)) as axes:
+        for name, label in (("naive_ms", "numpy: choice"), ("torch_ms", "torch: multinomial"), ("ours_ms", "ours")):
+            points = [(row["entries"], row[name]) for row in rows if row[name] is not None]
+            if points:
+                axes.plot(*zip(*points), marker="o", markersize=4, label=label)
+        axes.set(xscale="log", yscale="log", xlabel="entries", ylabel=f"ms for a draw of {rows[-1]['batch']}")
+        axes.legend(frameon=False)
+
+
 def draw_sweep(path, rows, ranks, sps, targets):
     """Left: steps/s against ranks, perfect scaling and the laws; right: where the time went."""
     with axes_of(path, columns=2, size=(11, 4.4)) as (speed, share):
