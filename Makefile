@@ -67,6 +67,6 @@ $(STAMP): setup.cfg pyproject.toml
 	else \
 	    echo 'setting up .venv (first time, about a minute)'; $(PYTHON) -m venv --clear .venv; \
 	fi
-	@$(PIP) '.[tensorboard,video,plot,compare,dev]'
+	@$(PIP) '.[tensorboard,video,plot,tune,compare,dev]'
 	@$(PY) -m pg_mpi.cluster.launch --system-mpi || $(PIP) '.[mpi]'
 	@pwd -P > $@

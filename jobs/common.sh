@@ -81,7 +81,9 @@ seconds_left() {
     if [ -n "$limit" ]; then echo $((limit > SECONDS ? limit - SECONDS : 1)); fi
 }
 
-newest() { find "$1/checkpoints" -name 'step-*.npz' 2>/dev/null | sort | tail -n 1; }
+# Every checkpoint of a run, or of a study's trials, the oldest first.
+saved() { find "$1" -name 'step-*.npz' 2>/dev/null | sort; }
+newest() { saved "$1" | tail -n 1; }
 
 # A launcher, the environment on the nodes' own disks, and the doctor's word, each where it is asked for.
 prepare() {
@@ -119,10 +121,23 @@ go_on_later() {
 
 # Train with the arguments given, then finish, give up, or ask to be run again.
 train() {
-    local folder before code left words=() progress=yes
+    local folder
     folder=$("$python" -m pg_mpi.config "$@") || exit "$USAGE"
+    until_done "$folder" pg_mpi.train "$@"
+}
+
+# Play trials of a study until none is left that nobody plays, or ask to be run again.
+study() {
+    STUDY=${STUDY:-tune.journal}
+    until_done "${STUDY%.journal}.trials" pg_mpi.tune --space "$SPACE" --study "$STUDY" "$@"
+}
+
+# Run a module of ours with a walltime, which works in a folder and marks it DONE. $1: the folder, $2: the module.
+until_done() {
+    local folder=$1 module=$2 before code left words=() progress=yes
+    shift 2
     prepare ", run folder $folder"
-    before=$(newest "$folder")
+    before=$(saved "$folder")
     if [ -n "$asked" ]; then
         say "asked to stop before it had begun"
         unstage
@@ -130,13 +145,14 @@ train() {
     fi
     left=$(seconds_left)
     if [ -n "$left" ]; then words=(--max-walltime $((left > 2 * lead ? left - lead : (left + 1) / 2))); fi
-    on_all_ranks pg_mpi.train "${words[@]}" "$@"  # a limit among the arguments counts, for it comes last
+    on_all_ranks "$module" "${words[@]}" "$@"  # a limit among the arguments counts, for it comes last
     code=$?
     unstage
     if [ -e "$folder/DONE" ] && [ "$code" = "$FINISHED" ]; then say "finished"; exit "$FINISHED"; fi
     if [ "$code" = "$USAGE" ]; then exit "$USAGE"; fi
-    if [ "$(newest "$folder")" = "$before" ]; then progress=no; fi
-    say "the trainer ended with $code: it is to go on from $(basename "$(newest "$folder")")"
+    if [ "$module" = pg_mpi.tune ] && [ "$code" = "$FINISHED" ]; then say "no trial is left"; exit "$FINISHED"; fi
+    if [ "$(saved "$folder")" = "$before" ]; then progress=no; fi
+    say "$module ended with $code: it is to go on from $(basename "$(newest "$folder")")"
     go_on_later "$folder" "$progress"
 }
 

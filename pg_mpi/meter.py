@@ -18,11 +18,11 @@ class Meter:
 
     def __init__(self, world, phases, seconds_before, env_steps):
         self._world, self._phases, self._before = world, phases, seconds_before
-        self._env_steps, self._wall, self._cpu = env_steps, self._now(), world.cpu_clock()
+        self._env_steps, self._wall, self._cpu = env_steps, self.seconds(), world.cpu_clock()
         self._last = None
         self._flops, self.totals = 0, dict.fromkeys(phases.seconds, 0.0)
 
-    def _now(self):
+    def seconds(self):
         """Training seconds of this run folder: earlier starts, and this one from its very beginning."""
         return self._before + self._world.clock() - STARTED
 
@@ -31,7 +31,7 @@ class Meter:
 
         ``flops`` is this rank's running count. The phases are cleared for the next update.
         """
-        wall, cpu = self._now(), self._world.cpu_clock()
+        wall, cpu = self.seconds(), self._world.cpu_clock()
         seconds = max(wall - self._wall, 1e-9)
         phase = np.array(list(self._phases.seconds.values()))
         done = flops - self._flops

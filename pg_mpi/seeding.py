@@ -6,7 +6,7 @@ Env 7 plays the same game whichever rank owns it, because its streams are
 
 import numpy as np
 
-WEIGHTS, STICKY, ACTIONS, SHUFFLE, SURVEY, EVALUATION_STICKY, EVALUATION_ACTIONS, BANDIT, REPLAY = range(9)
+WEIGHTS, STICKY, ACTIONS, SHUFFLE, SURVEY, EVALUATION_STICKY, EVALUATION_ACTIONS, BANDIT, REPLAY, TUNE = range(10)
 
 
 def stream(seed, role, env=0):

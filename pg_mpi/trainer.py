@@ -68,6 +68,11 @@ class Trainer:
             self._spares = Spares(world, self._envs_in_all, lambda: make_game(config, stream(0, SURVEY)))
         self._keep_in_memory()
 
+    @property
+    def seconds(self):
+        """Training seconds of this run folder so far, start-up included."""
+        return self._meter.seconds()
+
     # -- the loop's verbs -------------------------------------------------------------------------------
 
     def play(self, stop=False):

@@ -8,6 +8,7 @@ import os
 import time
 
 from pg_mpi.cluster import launched, leftovers
+from pg_mpi.cluster.guarded import Guarded, PeerFailed
 from pg_mpi.cluster.mending import Mending
 from pg_mpi.cluster.mpirun import ensure_home
 from pg_mpi.errors import UsageError
@@ -116,6 +117,23 @@ class World(Mending):
     def split(self, colour):
         """The ``World`` of the ranks that give the same ``colour``, a whole number, in the order of their ranks."""
         return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
+
+    def group(self, colour):
+        """As ``split``, but there a rank that fails alone can tell the others: see ``failed``."""
+        return World(Guarded(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
+
+    def failed(self, error):
+        """Let the other ranks of a ``group`` leave what they do after this exception, unless they know it."""
+        if self.size > 1 and not isinstance(error, PeerFailed) and not getattr(error, "agreed", False):
+            self._comm.fail()
+
+    def meet(self, meanwhile):
+        """Return once every rank is here; until then call ``meanwhile()`` now and then, and mostly sleep."""
+        if self.size > 1:
+            here = self._comm.Ibarrier()
+            while not here.Test():
+                meanwhile()
+                time.sleep(0.05)
 
     def mpi_version(self):
         """The name and version of the MPI library, one line. Not collective."""

@@ -129,6 +129,22 @@ class RunFolder:
         return idle
 
 
+def take_lock(folder, name):
+    """The file ``name`` of a folder, locked until it is closed or the process ends; None if another holds it."""
+    file = open(os.path.join(folder, name), "a+", encoding="utf-8")  # noqa: SIM115 held on
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def output_of(folder):
+    """A folder's output.txt, to append to; without a folder, a file that keeps nothing."""
+    return open(os.path.join(folder, "output.txt") if folder else os.devnull, "a", encoding="utf-8")
+
+
 @contextlib.contextmanager
 def writing(path):
     """Within: what cannot be written ends the run with one line. Raises ``RunError``."""

@@ -18,14 +18,14 @@ from pg_mpi.errors import UsageError
 from pg_mpi.record.run_folder import write_text
 
 
-def make_folder(path):
-    """The folder of ``--out``. Raises ``UsageError`` if it cannot be written."""
+def make_folder(path, flag="--out"):
+    """The folder that a flag names. Raises ``UsageError`` if it cannot be written."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--out {path} cannot be written ({error.strerror}): give another folder") from None
+        raise UsageError(f"{flag} {path} cannot be written ({error.strerror}): give another folder") from None
     if not os.access(path, os.W_OK):
-        raise UsageError(f"--out {path} cannot be written: give another folder")
+        raise UsageError(f"{flag} {path} cannot be written: give another folder")
 
 
 def write_csv(path, kind, version, rows, facts):

@@ -176,6 +176,26 @@ def test_an_array_goes_on_by_task(slurm, tmp_path, of):
         assert (facts[0]["gamma"], facts[1]["actions"]) == (0.9, "NOOP,RIGHT,LEFT")
 
 
+def test_an_array_works_on_one_study(slurm, tmp_path):
+    """Four trials between two tasks; one of them is stopped, requeued, and goes on with what it had begun."""
+    (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
+    told = {"SPACE": "space.toml", "STUDY": "a study.journal", "PG_MPI_LAUNCHER": "mpirun"}
+    flags = [*jobs.STEPS, "--checkpoint-every", "4", "--trials", "4", "--budget", "25", "--ranks-per-trial", "1"]
+    array = submit(
+        slurm, tmp_path, ["--array=1-2", "--nodes=1", "--output=%a.log"], *flags, script="tune.slurm", **told
+    )
+    trials = tmp_path / "a study.trials"
+    wait_for(lambda: len(list(trials.glob("*/checkpoints/*.npz"))) >= 2, 90, lambda: log(tmp_path, "1.log"))
+    slurm.ask("scancel", "--batch", "--signal=USR1", f"{array}_2")
+    slurm.until(f"{array}_2", "PENDING", 30)
+    slurm.until(f"{array}_1", "COMPLETED", 150)
+    slurm.until(f"{array}_2", "COMPLETED", 150)
+    assert (trials / "DONE").exists() and json.loads((trials / "DONE").read_text())["trials"] == 4
+    begun = [starts(trials, f"{slot:04d}") for slot in range(4)]
+    assert sorted(map(len, begun)) == [1, 1, 1, 2], "the trial that was stopped did not go on where it was"
+    assert {start["job"]["SLURM_ARRAY_TASK_ID"] for start in sum(begun, [])} == {"1", "2"}
+
+
 def test_an_array_task_without_a_setting_says_so(slurm, tmp_path):
     (tmp_path / "list.txt").write_text("--seed 1\n")
     job = submit(slurm, tmp_path, ["--array=2", "--nodes=1"], script="tune.slurm", SETTINGS="list.txt")

@@ -7,6 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "pg_mpi"
 
 #: From the entry points down to the leaves: a module may import only what stands on a lower level.
 LEVELS = [
+    ["tune"],
     ["train", "evaluate", "doctor", "report", "bandit"],
     ["trainer"],
     ["start"],
@@ -29,6 +30,7 @@ DOORS = {
     "tensorboardX": {"record/metrics.py"},
     "imageio_ffmpeg": {"record/video.py"},
     "threadpoolctl": {"cluster/pinning.py"},
+    "optuna": {"tune/study.py"},
     "matplotlib": {"report/figures.py", "record/picture.py"},
 }
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}

@@ -1,0 +1,175 @@
+"""Try settings on groups of ranks: ``mpirun -n 8 python -m pg_mpi.tune --ranks-per-trial 2 --space space.toml``."""
+
+import dataclasses
+import functools
+import json
+import shlex
+import sys
+import time
+
+from pg_mpi.cluster import job, launched
+from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.cluster.watchdog import Watchdog
+from pg_mpi.config import Parser, TrainConfig, parse_train
+from pg_mpi.errors import RunError, UsageError
+from pg_mpi.parse import checked, duration, integer
+from pg_mpi.record.run_folder import output_of, provenance
+from pg_mpi.record.table import make_folder
+from pg_mpi.tune import space, study
+
+REFUSED = {"run_dir", "resume", "total_timesteps", "max_walltime", "target_return", "expect_ranks"}
+REFUSED |= {"track", "trace", "elastic"}
+FINISHED, AGAIN = 0, 75
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m pg_mpi.tune",
+        description="Try settings of the trainer, many at once: the ranks of the job are split into groups, each of "
+        "which trains with settings that Optuna proposes, for as long as the budget says; who is behind others after "
+        "1/8, 1/4 or 1/2 of it is pruned (successive halving). Several jobs may work on one study, and the same "
+        "command goes on with one that was broken off. Exit codes as the trainer's: 75 for run me again.",
+        epilog="A space is a TOML file with a table for each setting to try, as [learning_rate] with low = 1e-4, "
+        "high = 3e-3 and log = true; [num_steps] with low = 128, high = 512 and step = 128; [hidden] with choices = "
+        "[32, 64]. Every other flag is one of pg_mpi.train, for all trials alike. Beside FILE.journal, FILE.trials "
+        "holds a run folder for each trial, trials.csv, study.png (extra: plot), and best.json for --preset.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--space", metavar="FILE", required=True, help="the settings to try, see below")
+    p.add_argument(
+        "--study", metavar="FILE", default="tune.journal", help="the study's journal (default: tune.journal)"
+    )
+    p.add_argument("--trials", metavar="N", default="32", help="trials of the study, over all jobs (default: 32)")
+    p.add_argument("--budget", metavar="TIME", default="00:02:00", help="training time of a trial (default: 00:02:00)")
+    p.add_argument("--ranks-per-trial", metavar="K", default="1", help="ranks of a group (default: 1)")
+    p.add_argument("--max-walltime", metavar="TIME", help="checkpoint and exit 75 after so long")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the command line says: ``config`` and ``given`` are the trainer's, for all trials alike."""
+
+    config: TrainConfig
+    given: set
+    dimensions: list
+    study: str
+    trials: int
+    budget: float
+    ranks_per_trial: int
+    max_walltime: float | None
+    json: bool
+
+
+def main(world, argv, stop):
+    """Tune as the command line says; the process's exit code. Collective: every rank must call this."""
+    plan = world.on_root(_plan, argv, world.size)
+    from pg_mpi.tune.board import Board  # after the launch was found sane
+
+    dog = Watchdog(plan.config.watchdog, world.rank, world.size)
+    group = world.group(world.rank // plan.ranks_per_trial)
+    ours = study.Study(plan.study, plan.dimensions, plan.trials, plan.config.seed) if group.rank == 0 else None
+    board = Board(ours, plan.trials) if world.rank == 0 else None
+
+    def progress():
+        dog.feed()
+        if board:
+            board.refresh()
+
+    stopped = work(group, ours, plan, Until(stop, plan.max_walltime), progress)
+    world.meet(progress)
+    (stopped,) = world.any(stopped)
+    return world.on_root(_close, board, plan, argv, world.size, stopped)
+
+
+class Until:
+    """A stop flag that is also set once the time is over."""
+
+    def __init__(self, stop, seconds):
+        self._stop, self._end = stop, None if seconds is None else time.monotonic() + seconds
+
+    def __bool__(self):
+        return bool(self._stop) or self._late()
+
+    def _late(self):
+        return self._end is not None and time.monotonic() > self._end
+
+    def age(self):
+        return self._stop.age()
+
+    def reason(self):
+        """Why to stop, or None."""
+        return self._stop.reason() or ("the walltime is over" if self._late() else None)
+
+
+def work(group, ours, plan, stop, progress):
+    """Play one trial after the other; whether it was stopped. Collective in the group."""
+    from pg_mpi.tune import trial
+
+    while not group.any(stop.reason() is not None)[0]:
+        task = group.on_root(ours.next_task if ours else None)
+        if task is None:
+            return False
+        config = dataclasses.replace(plan.config, run_dir=task.folder, keep_checkpoints=1, **space.parsed(task.params))
+        with output_of(task.folder if ours else None) as output:
+            report = ours.report if ours else None
+            outcome = trial.play(group, config, plan.given, plan.budget, stop, report, progress, output)
+        if outcome.state == trial.STOPPED:
+            return True
+        group.on_root(ours.tell if ours else None, outcome.state, outcome.score, outcome.why)
+        progress()
+    return True
+
+
+def _plan(argv, ranks):
+    launched.check_launch(ranks)
+    args, rest = parser().parse_known_args(argv)
+    config, given = parse_train(rest)
+    if refused := sorted(REFUSED & given):
+        raise UsageError(f"--{refused[0].replace('_', '-')} means nothing here: each trial has its own, see --help")
+    study.check()
+    dimensions = space.read(args.space)
+    if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
+        raise UsageError(f"{twice[0]} is in {args.space} and on the command line: leave one out")
+    kinds = {"trials": integer(), "budget": duration, "ranks_per_trial": integer()}
+    if args.max_walltime is not None:
+        kinds["max_walltime"] = duration
+    values = {name: checked(kind, getattr(args, name), f"--{name.replace('_', '-')}") for name, kind in kinds.items()}
+    if ranks % values["ranks_per_trial"]:
+        raise UsageError(f"{ranks} ranks make no groups of {values['ranks_per_trial']}: give a divisor")
+    make_folder(study.folder_of(args.study), "--study")
+    return Plan(config, given, dimensions, args.study, json=args.json, **{"max_walltime": None, **values})
+
+
+def _close(board, plan, argv, ranks, stopped):
+    start = provenance(argv, ranks, None, None)
+    facts = {"command": shlex.join(["python", "-m", "pg_mpi.tune", *argv])}
+    facts |= {name: start[name] for name in ("commit", "time", "versions", "ranks")}
+    rows = board.close(functools.partial(preset_of, plan), facts)
+    states = [row.state for row in rows]
+    if stopped:
+        print("stopped: the same command goes on", flush=True)
+    if plan.json:
+        print(json.dumps({"stopped": stopped, "trials": [dataclasses.asdict(row) for row in rows]}), flush=True)
+    if stopped:
+        return AGAIN
+    if "complete" not in states and "running" not in states:
+        raise RunError(f"none of {len(states)} trials came to its end: {rows[-1].why or 'all were pruned'}")
+    return FINISHED
+
+
+def preset_of(plan, params):
+    """The settings of a trial that are not the default preset's, as a preset file has them."""
+    chosen, usual = dataclasses.replace(plan.config, **space.parsed(params)).identity(), TrainConfig().identity()
+    return {name: value for name, value in chosen.items() if value != usual[name] and name != "seed"}
+
+
+if __name__ == "__main__":
+    flag = StopFlag(launched.is_launched())
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        if launched.is_first_process():
+            parser().parse(sys.argv[1:])
+    else:
+        job.run(functools.partial(main, stop=flag), sys.argv[1:])

@@ -1,0 +1,95 @@
+"""What rank 0 shows of a study: a live table, and in the end its files."""
+
+import sys
+import time
+
+from pg_mpi.cluster.launched import reaches_terminal
+from pg_mpi.record.metrics import clock
+from pg_mpi.record.picture import picture
+from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import write_csv
+from pg_mpi.tune import pictures
+
+KIND = ("tune", 1)
+EVERY = 2.0  # seconds between two looks
+SHOWN = 24  # trials on a terminal
+
+
+def settings_of(params):
+    """``name=value`` of each setting."""
+    texts = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in params.items()}
+    return " ".join(f"{name}={text}" for name, text in texts.items())
+
+
+def line_of(row):
+    """A trial's line of the table."""
+    score = "" if row.score is None else f"{row.score:+.2f}"
+    return f"{row.slot:>5}  {row.state:<9}{score:>8}   {settings_of(row.params)}{'   ' + row.why if row.why else ''}"
+
+
+class Board:
+    """On a terminal a table that rewrites itself; in a log a line for each trial that has ended."""
+
+    def __init__(self, study, trials):
+        self._study, self._trials, self._begun = study, trials, time.monotonic()
+        self._live, self._height = reaches_terminal(sys.stdout), 0
+        self._next, self._told = 0.0, {row.slot for row in study.rows() if row.state != "running"}
+        self._stream = sys.stdout
+        self._say(f"{trials} trials in {study.folder}, of which {len(self._told)} are over")
+        self._say(f"{'trial':>5}  {'state':<9}{'score':>8}   settings")
+
+    def refresh(self):
+        """Show what is new, if it is time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY
+        rows = self._study.rows()
+        if self._live:
+            self._draw(rows)
+            return
+        for row in rows:
+            if row.state != "running" and row.slot not in self._told:
+                self._told.add(row.slot)
+                self._say(line_of(row))
+
+    def _draw(self, rows):
+        over = sum(row.state != "running" for row in rows)
+        ranked = sorted(rows, key=lambda row: (row.state != "running", -(row.score if row.score is not None else -1e9)))
+        lines = [line_of(row) for row in ranked[:SHOWN]]
+        lines.append(f"{over} of {self._trials} trials are over, after {clock(time.monotonic() - self._begun)}")
+        if self._height:
+            self._stream.write(f"\x1b[{self._height}F\x1b[J")
+        self._stream.write("".join(f"\x1b[?7l{line}\x1b[?7h\n" for line in lines))
+        self._stream.flush()
+        self._height = len(lines)
+
+    def _say(self, line):
+        print(line, file=self._stream, flush=True)
+
+    def close(self, preset, facts):
+        """Write trials.csv, pictures and, with its settings, best.json; the rows.
+
+        ``preset``: (params) → the settings of such a trial, as a preset file has them.
+        """
+        self._next = 0.0
+        self.refresh()
+        rows = self._study.rows()
+        over = [row for row in rows if row.state != "running"]
+        folder = self._study.folder
+        table = [
+            {"trial": row.slot, "state": row.state, "score": "" if row.score is None else row.score}
+            | {**row.params, "why": row.why}
+            for row in rows
+        ]
+        write_csv(f"{folder}/trials.csv", *KIND, table, facts)
+        complete = [row for row in rows if row.state == "complete"]
+        if complete:
+            best = max(complete, key=lambda row: row.score)
+            write_json(f"{folder}/best.json", preset(best.params))
+            self._say(f"best: trial {best.slot}, {best.score:+.2f}: {settings_of(best.params)}")
+            self._say(f"train with it: python -m pg_mpi.train --preset {folder}/best.json")
+            drawn = picture(pictures.draw_study, f"{folder}/study.png", rows, self._study.dimensions)
+            self._say(f"written: {folder}/trials.csv, {folder}/best.json{', ' + drawn if drawn else ''}")
+        if len(over) == self._trials:
+            write_json(f"{folder}/DONE", {"trials": len(over), "complete": len(complete)})
+        return rows

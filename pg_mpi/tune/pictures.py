@@ -1,0 +1,38 @@
+"""A study → a picture."""
+
+from pg_mpi.record.picture import axes_of
+
+COLOURS = {"complete": "C0", "pruned": "0.7", "failed": "C3", "running": "C1"}
+MOST = 5  # settings
+
+
+def draw_study(path, rows, dimensions):
+    """The score of each trial, in order and against each setting; the best so far as a line."""
+    shown = dimensions[:MOST]
+    with axes_of(path, columns=1 + len(shown), size=(3.6 * (1 + len(shown)), 3.6)) as panels:
+        scored = [row for row in rows if row.score is not None]
+        for state, colour in COLOURS.items():
+            of_state = [row for row in scored if row.state == state]
+            scores = [row.score for row in of_state]
+            panels[0].scatter([row.slot for row in of_state], scores, s=16, color=colour, label=state)
+            for axes, dimension in zip(panels[1:], shown):
+                places = [_place(dimension, row.params[dimension.name]) for row in of_state]
+                axes.scatter(places, scores, s=16, color=colour)
+        best, line = None, []
+        for row in scored:
+            if row.state == "complete":
+                best = row.score if best is None else max(best, row.score)
+                line.append((row.slot, best))
+        panels[0].step(*zip(*line), where="post", color="C0", linewidth=1)
+        panels[0].set(xlabel="trial", ylabel="score, mean of its last 100 games")
+        panels[0].legend(frameon=False, fontsize=8)
+        for axes, dimension in zip(panels[1:], shown):
+            axes.set_xlabel(dimension.name)
+            if dimension.log:
+                axes.set_xscale("log")
+            if dimension.choices:
+                axes.set_xticks(range(len(dimension.choices)), map(str, dimension.choices))
+
+
+def _place(dimension, value):
+    return dimension.choices.index(value) if dimension.choices else value

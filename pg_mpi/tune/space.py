@@ -1,0 +1,89 @@
+"""Which settings are tried: a TOML file with a table for each.
+
+[learning_rate]
+low = 1e-4
+high = 3e-3
+log = true
+
+[num_steps]            # whole numbers: 128, 256, 384, 512
+low = 128
+high = 512
+step = 128
+
+[hidden]
+choices = [32, 64, 128]
+"""
+
+import dataclasses
+from pathlib import Path
+
+from pg_mpi.config import TrainConfig
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, nearest
+
+FIELDS = {field.name: field.metadata for field in dataclasses.fields(TrainConfig) if field.metadata["identity"]}
+KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+    """A setting's values: ``choices``, or numbers from ``low`` to ``high``, whole ones where both are."""
+
+    name: str
+    choices: tuple = ()
+    low: float = 0
+    high: float = 0
+    log: bool = False
+    step: float | None = None
+
+    def suggest(self, trial):
+        """This trial's value, as Optuna proposes it."""
+        if self.choices:
+            return trial.suggest_categorical(self.name, self.choices)
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return trial.suggest_int(self.name, self.low, self.high, step=self.step or 1, log=self.log)
+        return trial.suggest_float(self.name, self.low, self.high, step=self.step, log=self.log)
+
+
+def read(path):
+    """The dimensions of a file, a list of ``Dimension``. Raises ``UsageError``."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"the space {path} is not a TOML file of settings ({reason}): see --help") from None
+    if not content:
+        raise UsageError(f"the space {path} is empty: give it a table such as [learning_rate] with low and high")
+    return [_dimension(path, name, table) for name, table in content.items()]
+
+
+def _dimension(path, name, table):
+    where = f"[{name}] in {path}"
+    name = name.replace("-", "_")
+    if name not in FIELDS:
+        raise UsageError(f"{where} is no setting of pg_mpi.train{nearest(name, FIELDS)}")
+    if not isinstance(table, dict) or set(table) not in KEYS:
+        raise UsageError(f"{where} must have choices, or low and high, and with these log or step")
+    values = table.get("choices", [table.get("low"), table.get("high")])
+    if not isinstance(values, list) or not values:
+        raise UsageError(f"{where}: choices must be a list of values")
+    for value in values:
+        checked(FIELDS[name]["parse"], value, where)
+    if "choices" in table:
+        return Dimension(name, choices=tuple(values))
+    log, step = table.get("log", False), table.get("step")
+    low, high = values
+    if not all(type(number) in (int, float) for number in (low, high, step or 1)) or type(log) is not bool:
+        raise UsageError(f"{where}: low, high and step must be numbers, and log true or false")
+    if low >= high or (log and low <= 0) or (step is not None and step <= 0):
+        raise UsageError(f"{where}: low must be below high, and above 0 with log = true, and step above 0")
+    return Dimension(name, low=low, high=high, log=log, step=step)
+
+
+def parsed(params):
+    """Proposed values as ``TrainConfig`` has them."""
+    return {name: FIELDS[name]["parse"](value) for name, value in params.items()}

@@ -1,0 +1,81 @@
+"""One trial: an ordinary training on the ranks of a group, as long as its budget, pruned where others do better."""
+
+import contextlib
+import dataclasses
+
+from pg_mpi import STARTED
+from pg_mpi.train import one_round
+from pg_mpi.trainer import Trainer
+from pg_mpi.tune.study import PARTS
+
+COMPLETE, PRUNED, FAILED, STOPPED = "complete", "pruned", "failed", "stopped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: its state, its score (mean of its last 100 games, or None) and why it failed."""
+
+    state: str
+    score: float | None = None
+    why: str = ""
+
+
+def play(group, config, given, budget, stop, report, progress, output):
+    """Train until the budget is spent, a signal comes, ``report`` says no, or a rank fails: an ``Outcome``.
+
+    Collective in the group; whatever is raised on any of its ranks ends the trial on all of them, and only that.
+
+    Args:
+        group: a ``World`` of ``World.group``.
+        budget: training seconds, over all starts of the trial.
+        report: (part of ``PARTS``, score) → whether to prune; called on the group's rank 0 alone.
+        output: where the trainer's own lines go, a text file.
+    """
+    now = type(group).clock
+    begun = now()
+    group.clock = lambda: STARTED + now() - begun  # a trial's seconds are its own
+    problem, outcome = None, None
+    with contextlib.redirect_stdout(output):
+        try:
+            trainer = Trainer(group, config, given)
+            outcome = _play_on(group, trainer, Judge(budget, report), stop, progress)
+        except Exception as error:
+            group.failed(error)
+            problem = f"{type(error).__name__}: {error}"
+    problems = [each for each in group.gather_all(problem) if each]
+    if problems:
+        told = [each for each in problems if not each.startswith("PeerFailed")]
+        return Outcome(FAILED, why=" ".join((told or problems)[0].split()))
+    return outcome
+
+
+def _play_on(group, trainer, judge, stop, progress):
+    while True:
+        if one_round(group, trainer, stop) is not None:
+            return Outcome(STOPPED)
+        progress()
+        verdict = group.on_root(judge, trainer.seconds, trainer.tally.return_mean)
+        if verdict == PRUNED:
+            return Outcome(PRUNED, trainer.tally.return_mean)
+        if verdict == COMPLETE:
+            trainer.finish(f"the trial's {judge.budget:g} s are over", finished=True, stop=stop)
+            if trainer.tally.return_mean is None:
+                return Outcome(FAILED, why="no game ended within the budget: give a longer one")
+            return Outcome(COMPLETE, trainer.tally.return_mean)
+
+
+class Judge:
+    """Says after each update whether a trial goes on (None), is ``PRUNED``, or ``COMPLETE``."""
+
+    def __init__(self, budget, report):
+        self.budget, self._report, self._part = budget, report, 0
+
+    def __call__(self, seconds, score):
+        if seconds >= self.budget:
+            return COMPLETE
+        part = int(PARTS * seconds / self.budget)
+        if part > self._part and score is not None:
+            self._part = part
+            if self._report(part, score):
+                return PRUNED
+        return None

@@ -1,0 +1,50 @@
+"""``pg_mpi.tune`` with trials that go wrong on one rank; used by test_tune.py. HIDDEN says how.
+
+hidden 8     an exception on the last rank of the group alone, in its second update
+hidden 9     an exception on the group's first rank alone, while it starts
+hidden 10    a gradient that is NaN for ever, on the last rank
+hidden 11    the process of the last rank is killed, once: PLANTED names a file that remembers it
+"""
+
+import functools
+import os
+import signal
+import sys
+
+from pg_mpi.cluster import job
+from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.tune import __main__ as tune
+
+
+def plant():
+    from pg_mpi.agent.policy import Policy
+    from pg_mpi.trainer import Trainer
+
+    start, learn, backward = Trainer.__init__, Trainer.learn, Policy.backward
+
+    def faulty_start(self, world, config, given):
+        if config.hidden == 9 and world.rank == 0:
+            raise ArithmeticError("planted at the start")
+        Policy.spoilt = config.hidden == 10 and world.rank == world.size - 1
+        start(self, world, config, given)
+
+    def faulty_learn(self):
+        last = self._world.rank == self._world.size - 1
+        if self.tally.update == 1 and last and self.config.hidden == 8:
+            raise ArithmeticError("planted in an update")
+        if self.tally.update == 1 and last and self.config.hidden == 11 and not os.path.exists(os.environ["PLANTED"]):
+            open(os.environ["PLANTED"], "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        learn(self)
+
+    def faulty_backward(self, theta, x, hidden, d_outputs, out):
+        backward(self, theta, x, hidden, d_outputs, out)
+        if self.spoilt:
+            out[0] = float("nan")
+
+    Trainer.__init__, Trainer.learn, Policy.backward = faulty_start, faulty_learn, faulty_backward
+
+
+if __name__ == "__main__":
+    plant()
+    job.run(functools.partial(tune.main, stop=StopFlag(True)), sys.argv[1:])
