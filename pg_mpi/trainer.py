@@ -73,6 +73,11 @@ class Trainer:
         """Training seconds of this run folder so far, start-up included."""
         return self._meter.seconds()
 
+    @property
+    def skipped_in_row(self):
+        """How many of the newest updates had a gradient that was not finite."""
+        return self._learner.skipped_in_row
+
     # -- the loop's verbs -------------------------------------------------------------------------------
 
     def play(self, stop=False):

@@ -8,18 +8,36 @@ from pathlib import Path
 import pytest
 from jobs import ROOT, command, run
 
+from pg_mpi.bandit.__main__ import parser as bandit_parser
 from pg_mpi.config import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
-from scaling import cost, fit, search, seeds, sweep, threads, trace, waiting
+from pg_mpi.tune.__main__ import parser as tune_parser
+from scaling import bandit, cost, fit, replay, search, seeds, sweep, threads, trace, waiting
 from scaling.ceiling import __main__ as ceiling
 from scaling.lockstep import __main__ as lockstep
 from scaling.predict import __main__ as predict
 from scaling.virtual import __main__ as virtual
 from scaling.virtual import check
 
-TOOLS = (ceiling, check, cost, fit, lockstep, predict, search, seeds, sweep, threads, trace, virtual, waiting)
+TOOLS = (
+    bandit,
+    ceiling,
+    check,
+    cost,
+    fit,
+    lockstep,
+    predict,
+    replay,
+    search,
+    seeds,
+    sweep,
+    threads,
+    trace,
+    virtual,
+    waiting,
+)
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -43,6 +61,8 @@ def test_every_flag_in_the_docs_exists():
         evaluate_parser(),
         doctor_parser(),
         report_parser(),
+        bandit_parser(),
+        tune_parser(),
         *(tool.parser() for tool in TOOLS),
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
