@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from pg_mpi.agent.exact import FINE, check, on_grid
+from pg_mpi.agent.exact import FINE, check, on_grid, to_units
 
 
 class Session:
     """The touched parameters, their optimizer state, and the exchange buffer: the gradient and, last, its weight.
 
     Args:
-        exact: whether sums must not depend on the order of what is added. The buffer is float64 then.
+        exact: whether sums must not depend on the order of what is added. The buffer then is float64 and holds whole
+            multiples of 2^-FINE.
 
     Attributes:
         out: where ``Policy.backward`` writes the gradient of a share; ``take_in`` adds it.
@@ -27,21 +28,21 @@ class Session:
         """A buffer of its own, and no gradient yet."""
         self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
+        self._units = np.empty(self.theta.size) if self.exact else None
         self.empty, self.norms, self.skipped = True, [], False
 
     def take_in(self):
         """Add what was written to ``out``. Without ``exact`` there is one share alone, and it stands there already."""
         if self.exact:
-            if self.empty:
-                self.buffer[:] = 0
-            self.buffer[:-1] += on_grid(self.out, FINE)
+            to_units(self.out, FINE, self._units)
+            np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # 0: no -0 is left
         self.empty = False
 
     def mean(self):
         """The gradient divided by its weight, once all ranks' are summed; may be overwritten."""
         if self.exact:
-            check(self.buffer[:-1], FINE)  # the weight is whole
-            np.divide(self.buffer[:-1], self.buffer[-1], out=self.out, casting="same_kind")
+            check(self.buffer[:-1], FINE, in_units=True)
+            np.divide(self.buffer[:-1], self.buffer[-1] * 2.0**FINE, out=self.out, casting="same_kind")
         else:
             self.out /= self.buffer[-1]
         return self.out

@@ -15,10 +15,19 @@ import numpy as np
 FINE, COARSE = 34, 20
 
 
-def check(sums: Any, bits: int = COARSE) -> None:
-    """Raise ``OverflowError`` for sums of numbers on a grid that are, or may on the way have been, too large for it."""
-    if np.max(np.abs(sums), initial=0.0) >= 2.0 ** (52 - bits):
+def check(sums: Any, bits: int = COARSE, in_units: bool = False) -> None:
+    """Raise ``OverflowError`` for sums of numbers on a grid that are, or may on the way have been, too large for it.
+
+    ``in_units``: the sums are whole multiples of 2^-bits.
+    """
+    if np.max(np.abs(sums), initial=0.0) >= 2.0 ** (52 if in_units else 52 - bits):
         raise OverflowError(f"a sum beyond {2.0 ** (52 - bits):.0g}: rewards this large have no exact sums")
+
+
+def to_units(values: Any, bits: int, out: Any) -> None:
+    """``values`` as whole multiples of 2^-bits: into ``out``, float64. What is not finite stays so."""
+    np.multiply(values, 2.0**bits, out=out, dtype=np.float64)
+    np.rint(out, out=out)
 
 
 def on_grid(values: Any, bits: int = COARSE) -> Any:
