@@ -20,6 +20,7 @@ from scaling.virtual import answer
 
 #: Settings that each run has of its own.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
+REFUSED |= {"replay", "elastic"}  # these need ranks of their own
 STOPPED = 75
 KIND = ("virtual", 1)
 

@@ -18,9 +18,10 @@ from pg_mpi.parse import checked, integer
 from pg_mpi.record import checkpoint
 from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, exchange, points, sweep
+from scaling.virtual.__main__ import REFUSED as BY_VIRTUAL
 
 KIND = ("virtual-check", 1)
-REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace", "total_timesteps"}
+REFUSED = BY_VIRTUAL | {"total_timesteps"}
 PATIENCE = 900.0  # seconds
 
 
