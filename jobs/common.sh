@@ -102,14 +102,14 @@ prepare() {
 # no, whether this one did. Not for a job that is told to end before its time either: its owner has cancelled it, or it
 # is requeued or preempted and the batch system itself sees to it.
 go_on_later() {
-    local left stalls=0
-    if [ "$2" = no ]; then stalls=$(($(cat "$1/stalls" 2>/dev/null || echo 0) + 1)); fi
+    local left stalls=0 count=$1/stalls${SPACE:+-$id}  # the tasks of a study have one folder, and a count each
+    if [ "$2" = no ]; then stalls=$(($(cat "$count" 2>/dev/null || echo 0) + 1)); fi
     if [ "$stalls" -ge "${PG_MPI_STALLS:-3}" ]; then
-        rm -f "$1/stalls"
+        rm -f "$count"
         say "$stalls starts in a row made no progress: stopped for good"
         exit 1
     fi
-    mkdir -p "$1" && echo "$stalls" >"$1/stalls"
+    mkdir -p "$1" && echo "$stalls" >"$count"
     left=$(seconds_left)
     if [ "$asked" = TERM ] && [ "${left:-$((lead + 1))}" -gt "$lead" ]; then
         say "ended from outside before its time: the same command goes on"
@@ -129,6 +129,7 @@ train() {
 # Play trials of a study until none is left that nobody plays, or ask to be run again.
 study() {
     STUDY=${STUDY:-tune.journal}
+    case " $* " in *" --study"* | *" --space"*) fail "give the study as STUDY and its space as SPACE, not as flags" ;; esac
     until_done "${STUDY%.journal}.trials" pg_mpi.tune --space "$SPACE" --study "$STUDY" "$@"
 }
 

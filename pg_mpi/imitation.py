@@ -104,6 +104,7 @@ class ImitatingLearner(Learner):
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
         rewards = np.where(trajectory.rewards < 0, loss_weight, 1.0) * trajectory.rewards
         returns = discounted_returns(rewards, trajectory.ends, self.config.gamma)[:complete]
+        returns = np.clip(returns, -self.replay.limit, self.replay.limit)
         counts = trajectory.counts[:complete]
         self.replay.add(trajectory.observed[: counts.sum()], counts, trajectory.actions[:complete], returns)
 
@@ -114,17 +115,14 @@ class ImitatingLearner(Learner):
         return self.replay.state(newest), self._rng.bit_generator.state
 
     def recall(self, memories):
-        """Take up the memories of a saved run, one for each of its ranks: its own, where there are as many ranks.
+        """Take up memories of a saved run, (rank there, arrays, dict) each: its own, where there are as many ranks.
 
         On fewer ranks some take up several, and on more some none. Raises nearly anything for what is no memory.
         """
-        rank, size = self._world.rank, self._world.size
-        for number, (arrays, state) in enumerate(memories):
-            if number % size != rank:
-                continue
-            if arrays["actions"].max(initial=0) >= self.policy.actions:
+        for number, arrays, state in memories:
+            if not 0 <= arrays["actions"].min(initial=0) <= arrays["actions"].max(initial=0) < self.policy.actions:
                 raise ValueError("actions that the policy does not have")
-            if number == rank:
+            if number == self._world.rank:
                 self.replay.restore(arrays)
                 self._rng.bit_generator.state = state
             else:

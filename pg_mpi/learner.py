@@ -126,7 +126,7 @@ class Learner:
         """What it knows of the past besides the optimizer's state, (arrays, dict for JSON), or None."""
 
     def recall(self, memories):
-        """Take up what the ranks of a saved run gave as ``memory``: nothing here."""
+        """Take up what ranks of a saved run gave as ``memory``, (rank, arrays, dict) each: nothing here."""
 
     def _touched_rows(self, shares):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""

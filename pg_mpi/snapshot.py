@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 
+from pg_mpi.agent.replay import STATE
 from pg_mpi.build import Knowledge
 from pg_mpi.config import from_identity
 from pg_mpi.errors import CheckpointError, UsageError
@@ -26,7 +27,8 @@ def collect(world, config, knowledge, learner, tally, envs):
         masks          uint8 (E, 3, 800)     every env's last three active masks, packed
         replay_R_NAME                        what rank R remembers, with --replay: see ``Replay.state``
     """
-    parts, memories = world.gather({env.index: env.state() for env in envs}), world.gather(learner.memory())
+    parts = world.gather({env.index: env.state() for env in envs})
+    memories = _gather_memories(world, learner.memory())
     if parts is None:
         return None
     by_index = {index: state for part in parts for index, state in part.items()}
@@ -49,10 +51,10 @@ def collect(world, config, knowledge, learner, tally, envs):
         "learner": learner.counters(),
         "envs": [env_facts for _, env_facts in states],
     }
-    if memories[0]:
-        facts["memories"] = [memory_facts for _, memory_facts in memories]
-        for rank, (memory, _) in enumerate(memories):
-            arrays |= {f"replay_{rank}_{name}": array for name, array in memory.items()}
+    if memories:
+        facts["memories"], blocks = memories
+        for name, of_ranks in blocks.items():
+            arrays |= {f"replay_{rank}_{name}": array for rank, array in enumerate(of_ranks)}
     return arrays, facts
 
 
@@ -135,16 +137,43 @@ def apply(arrays, facts, policy, learner, tally, envs):
         cuts = np.cumsum(arrays["emulator_sizes"])
         emulators = np.split(arrays["emulators"], cuts[:-1])
     with _taken_apart():
-        learner.recall([(_of_rank(arrays, rank), told) for rank, told in enumerate(facts.get("memories", []))])
         for env in envs:
             parts = {"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}
             env.restore(parts, facts["envs"][env.index])
 
 
-def _of_rank(arrays, rank):
-    """What a rank remembered, by the names that ``Learner.memory`` gave."""
-    prefix = f"replay_{rank}_"
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+def _gather_memories(world, memory):
+    """What all ranks remember, on rank 0: their facts, and their arrays by name; None without. Collective."""
+    if memory is None:
+        return None
+    arrays, facts = memory
+    blocks = {name: world.gather_blocks(array) for name, array in arrays.items()}
+    return world.gather(facts), blocks
+
+
+def take_memories(arrays, facts):
+    """Take what ranks remembered out of a checkpoint's arrays, for they are large: a list of dicts by rank."""
+    with _taken_apart():
+        memories = []
+        for rank in range(len(facts.get("memories", []))):
+            memories.append({name: arrays.pop(f"replay_{rank}_{name}") for name in STATE})
+            if any(array.ndim != 1 for array in memories[-1].values()):
+                raise ValueError("memories of another shape")
+        return memories
+
+
+def deal_memories(world, memories, facts, learner):
+    """Give each rank of the saved run's memories those that are its own now. Collective.
+
+    ``memories``: of ``take_memories``, on rank 0.
+    """
+    mine = []
+    for number, told in enumerate(facts.get("memories", [])):
+        parts = {name: world.hand(memories[number][name] if memories else None, number % world.size) for name in STATE}
+        if number % world.size == world.rank:
+            mine.append((number, parts, told))
+    with _taken_apart():
+        learner.recall(mine)
 
 
 def check_size(config, theta):

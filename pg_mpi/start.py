@@ -29,6 +29,7 @@ class Start:
         knowledge: what is known of the game.
         saved: (arrays, facts) of the checkpoint to go on from, or None.
         path: of that checkpoint, or None.
+        memories: what the ranks of that run remembered, see ``snapshot.take_memories``; it stays on rank 0.
     """
 
     config: TrainConfig
@@ -36,6 +37,10 @@ class Start:
     knowledge: build.Knowledge
     saved: tuple | None = None
     path: str | None = None
+    memories: list | None = None
+
+    def __getstate__(self):
+        return {**self.__dict__, "memories": None}
 
 
 def find_start(config, given, ranks):
@@ -76,15 +81,17 @@ def find_start(config, given, ranks):
         checkpoint.set_aside(folder.path, path)
     else:
         _open_new(folder)
-    return Start(config, folder, snapshot.knowledge_of(arrays, facts), (arrays, facts), path)
+    memories = snapshot.take_memories(arrays, facts)
+    return Start(config, folder, snapshot.knowledge_of(arrays, facts), (arrays, facts), path, memories)
 
 
 def _check_settings(config, ranks):
     """Refuse settings that contradict each other on so many ranks, or whose checkpoints would be too large to load."""
     config.check(ranks)
     each = config.replay_size if config.replay_saved is None else min(config.replay_saved, config.replay_size)
-    if config.replay and ranks * each * TRANSITION > checkpoint.LARGEST:
-        fits = checkpoint.LARGEST // (ranks * TRANSITION)
+    room = checkpoint.LARGEST - (1 << 29)  # for all else
+    if config.replay and ranks * each * TRANSITION > room:
+        fits = room // (ranks * TRANSITION)
         raise UsageError(
             f"what {ranks} ranks remember, {each:,} transitions each, is too much for a checkpoint: --replay-saved "
             f"{fits} fits, or a smaller --replay-size"

@@ -54,6 +54,7 @@ class Trainer:
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
         if start.saved:
             snapshot.apply(*start.saved, policy, self._learner, self.tally, envs)
+            snapshot.deal_memories(world, start.memories, start.saved[1], self._learner)
         world.broadcast_(policy.theta)
         self._player = Player(envs, start.knowledge.codes, config, self._phases)
         self._network = policy.expand()

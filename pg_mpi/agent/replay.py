@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pg_mpi.agent.return_tree import Floats, Integers, ReturnTree
 
 ROOM = 48  # inputs of a transition; Pong's have 30 to 45
+STATE = ("place", "observed", "counts", "actions", "returns")  # the arrays of a ring's state
 TRANSITION = 4 * ROOM + 16  # bytes of one in a checkpoint, at most
 
 
@@ -25,12 +26,14 @@ class Replay:
         inputs: how many inputs there are; an active one is a number below.
 
     Attributes:
+        limit: returns may be so large, either way.
         nbytes: memory, allotted at once.
     """
 
     def __init__(self, capacity: int, inputs: int) -> None:
         self.capacity, self._bound = capacity, inputs
         self._tree = ReturnTree(capacity)
+        self.limit = self._tree.limit
         self._inputs = np.zeros(capacity * ROOM, dtype=np.min_scalar_type(inputs - 1))
         self._ends = np.zeros(capacity, dtype=np.int64)  # of its inputs, counted from the ring's first day
         self._counts = np.zeros(capacity, dtype=np.int32)
@@ -79,8 +82,10 @@ class Replay:
         return observed, counts, self._actions[places].astype(np.int64), self._tree.returns(places)
 
     def state(self, newest: int) -> dict[str, NDArray[Any]]:
-        """The newest transitions, at most so many, as arrays."""
-        kept = min(newest, self._length)
+        """The newest transitions, at most so many and ``ROOM`` inputs for each, as arrays."""
+        enough = self._written - newest * ROOM
+        too_long = bisect_left(range(self._length), enough, key=self._begin)
+        kept = self._length - max(self._length - newest, too_long)
         observed, counts, actions, returns = self.read(self._places(self._length - kept, kept))
         place = np.array([(self._oldest + self._length - kept) % self.capacity])
         return {
@@ -104,8 +109,10 @@ class Replay:
         observed, counts, actions, returns = (state[name] for name in ("observed", "counts", "actions", "returns"))
         alike = counts.ndim == observed.ndim == 1 and counts.shape == actions.shape == returns.shape
         whole = all(array.dtype.kind in "iu" for array in (observed, counts, actions))
-        if not (alike and whole) or min(counts.min(initial=0), observed.min(initial=0)) < 0:
+        if not (alike and whole) or min(counts.min(initial=0), observed.min(initial=0), actions.min(initial=0)) < 0:
             raise ValueError("transitions that do not fit together")
+        if counts.max(initial=0) > len(observed):  # or their sum may wrap around
+            raise ValueError("a transition of more inputs than there are")
         if counts.sum() != len(observed) or observed.max(initial=0) >= self._bound:
             raise ValueError("transitions of other inputs")
         self.add(observed, counts, actions, returns)

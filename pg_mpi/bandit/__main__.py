@@ -18,6 +18,7 @@ from pg_mpi.record.table import make_folder, write_csv
 
 CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)
 PROGRESS_EVERY = 5.0  # seconds
+MOST_SQUARES = 2.0**31  # of rewards, summed over runs, for the sums to be exact: see agent/exact.py
 LAST = 100  # steps: "in the end"
 
 
@@ -71,7 +72,8 @@ def main(world, argv):
     for each in sums:
         world.sum_on_root_(each.values)
     if world.rank == 0:
-        _tell(args, argv, task, [Result(m, *s.means(task.runs)) for m, s in zip(methods, sums)], world.size, begun)
+        results = [Result(method, *each.means(task.runs)) for method, each in zip(methods, sums)]
+        _tell(args, argv, task, results, world.size, begun)
     return 0
 
 
@@ -106,6 +108,8 @@ def _prepare(argv, ranks):
         raise UsageError("--study has methods of its own: leave --methods or --study away")
     words = args.methods or plan.USUAL
     methods = plan.study() if args.study else [checked(plan.parse, word, "--methods") for word in words]
+    if task.runs * (abs(task.mean) + task.drift * task.steps + 10) ** 2 > MOST_SQUARES:
+        raise UsageError("the rewards' squares would be too large for exact sums: lower --runs, --mean or --drift")
     if args.out:
         make_folder(args.out)
     return args, task, methods

@@ -13,6 +13,8 @@ from pg_mpi.cluster.mending import Mending
 from pg_mpi.cluster.mpirun import ensure_home
 from pg_mpi.errors import UsageError
 
+PIECE = 1 << 26  # numbers sent at once: MPI counts bytes in 31 bits
+
 
 class World(Mending):
     """A communicator reduced to what training needs.
@@ -84,6 +86,37 @@ class World(Mending):
     def gather_all(self, item):
         """A list of every rank's ``item`` in rank order, on every rank."""
         return self._comm.allgather(item) if self.size > 1 else [item]
+
+    def gather_blocks(self, array):
+        """Every rank's 1-d array, however long, in a list on rank 0; None elsewhere."""
+        if self.size == 1:
+            return [array]
+        lengths = self._comm.gather(len(array))
+        if self.rank:
+            self._send(array, 0)
+            return None
+        return [array, *(self._receive(array.dtype, length, rank) for rank, length in enumerate(lengths) if rank)]
+
+    def hand(self, array, rank):
+        """Rank 0's 1-d array, however long, on one rank; None on the others."""
+        about = self.on_root(lambda: (array.dtype, len(array)))
+        if rank == 0:
+            return None if self.rank else array
+        if self.rank == 0:
+            self._send(array, rank)
+        return self._receive(*about, 0) if self.rank == rank else None
+
+    def _send(self, array, rank):
+        for first in range(0, len(array), PIECE):
+            self._comm.Send(array[first : first + PIECE], dest=rank)
+
+    def _receive(self, dtype, length, rank):
+        import numpy as np
+
+        array = np.empty(length, dtype)
+        for first in range(0, length, PIECE):
+            self._comm.Recv(array[first : first + PIECE], source=rank)
+        return array
 
     def on_root(self, function, *args, asleep=False):
         """Call ``function(*args)`` on rank 0 alone; its result, or its exception, reaches every rank.

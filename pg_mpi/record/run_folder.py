@@ -130,14 +130,19 @@ class RunFolder:
 
 
 def take_lock(folder, name):
-    """The file ``name`` of a folder, locked until it is closed or the process ends; None if another holds it."""
+    """The file ``name`` of a folder, locked until it is closed or the process ends; None if another holds it.
+
+    Raises ``UsageError`` on a file system without locks.
+    """
     file = open(os.path.join(folder, name), "a+", encoding="utf-8")  # noqa: SIM115 held on
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        return file
+    except OSError as error:
         file.close()
-        return None
-    return file
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return None
+        raise UsageError(f"{folder} is on a file system without locks ({error.strerror}): give another place") from None
 
 
 def output_of(folder):
@@ -171,7 +176,7 @@ def write_text(path, text):
 @contextlib.contextmanager
 def replacing(path):
     """A binary file to write that becomes ``path`` whole or not at all: temporary, fsync, ``os.replace``."""
-    temporary = path + ".tmp"
+    temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
     try:
         with open(temporary, "wb") as file:
             yield file

@@ -1,5 +1,6 @@
 """Try settings on groups of ranks: ``mpirun -n 8 python -m pg_mpi.tune --ranks-per-trial 2 --space space.toml``."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -76,7 +77,8 @@ def main(world, argv, stop):
     def progress():
         dog.feed()
         if board:
-            board.refresh()
+            with contextlib.suppress(Exception):  # a table that cannot be shown is no reason for a trial to fail
+                board.refresh()
 
     stopped = work(group, ours, plan, Until(stop, plan.max_walltime), progress)
     world.meet(progress)
@@ -127,8 +129,10 @@ def _plan(argv, ranks):
     launched.check_launch(ranks)
     args, rest = parser().parse_known_args(argv)
     config, given = parse_train(rest)
-    if refused := sorted(REFUSED & given):
-        raise UsageError(f"--{refused[0].replace('_', '-')} means nothing here: each trial has its own, see --help")
+    usual = TrainConfig()
+    if refused := [name for name in sorted(REFUSED) if getattr(config, name) != getattr(usual, name)]:
+        flag = f"--{refused[0].replace('_', '-')}"
+        raise UsageError(f"{flag} means nothing here, on the command line or in a preset: each trial has its own")
     study.check()
     dimensions = space.read(args.space)
     if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
@@ -139,7 +143,14 @@ def _plan(argv, ranks):
     values = {name: checked(kind, getattr(args, name), f"--{name.replace('_', '-')}") for name, kind in kinds.items()}
     if ranks % values["ranks_per_trial"]:
         raise UsageError(f"{ranks} ranks make no groups of {values['ranks_per_trial']}: give a divisor")
+    from pg_mpi.game.actions import mirror_pairs
+
+    mirror_pairs(config.symmetry, config.env_id)
+    if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & {each.name for each in dimensions}:
+        config.check(values["ranks_per_trial"])
     make_folder(study.folder_of(args.study), "--study")
+    same = config.identity() | {"budget": values["budget"], "space": [str(dimension) for dimension in dimensions]}
+    study.Study(args.study, dimensions, values["trials"], config.seed).check_same(same)
     return Plan(config, given, dimensions, args.study, json=args.json, **{"max_walltime": None, **values})
 
 
@@ -155,7 +166,7 @@ def _close(board, plan, argv, ranks, stopped):
         print(json.dumps({"stopped": stopped, "trials": [dataclasses.asdict(row) for row in rows]}), flush=True)
     if stopped:
         return AGAIN
-    if "complete" not in states and "running" not in states:
+    if rows and "complete" not in states and "running" not in states:
         raise RunError(f"none of {len(states)} trials came to its end: {rows[-1].why or 'all were pruned'}")
     return FINISHED
 

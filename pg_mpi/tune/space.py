@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pg_mpi.config import TrainConfig
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, nearest
+from pg_mpi.parse import checked, integer, nearest
 
 FIELDS = {field.name: field.metadata for field in dataclasses.fields(TrainConfig) if field.metadata["identity"]}
 KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})
@@ -71,14 +71,15 @@ def _dimension(path, name, table):
     values = table.get("choices", [table.get("low"), table.get("high")])
     if not isinstance(values, list) or not values:
         raise UsageError(f"{where}: choices must be a list of values")
-    for value in values:
-        checked(FIELDS[name]["parse"], value, where)
+    values = [checked(FIELDS[name]["parse"], value, where) for value in values]
     if "choices" in table:
         return Dimension(name, choices=tuple(values))
     log, step = table.get("log", False), table.get("step")
     low, high = values
     if not all(type(number) in (int, float) for number in (low, high, step or 1)) or type(log) is not bool:
         raise UsageError(f"{where}: low, high and step must be numbers, and log true or false")
+    if type(low) is int and step is not None:
+        step = checked(integer(), step, f"{where}: step")
     if low >= high or (log and low <= 0) or (step is not None and step <= 0):
         raise UsageError(f"{where}: low must be below high, and above 0 with log = true, and step above 0")
     return Dimension(name, low=low, high=high, log=log, step=step)

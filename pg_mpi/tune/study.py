@@ -63,11 +63,22 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
-        storage = JournalStorage(JournalFileBackend(path))
+        storage = JournalStorage(JournalFileBackend(os.path.abspath(path)))  # its lock is a link, and relative to it
         self._study = optuna.create_study(
             storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
         )
         self._claim = self._trial = None
+
+    def check_same(self, settings):
+        """Raise ``UsageError`` if the study has trials of other ``settings``, a JSON-able dict; else note these."""
+        known = self._study.user_attrs.get("settings")
+        if known is None:
+            self._study.set_user_attr("settings", settings)
+        elif known != settings:
+            names = ", ".join(sorted(name for name in settings if known.get(name) != settings[name]))
+            raise UsageError(
+                f"the study in {self.folder} was begun with other settings ({names}): give another --study"
+            )
 
     def next_task(self):
         """A trial that nobody plays: one left behind, or a new one; None if there is none. It is this group's now."""

@@ -23,7 +23,8 @@ class Outcome:
 def play(group, config, given, budget, stop, report, progress, output):
     """Train until the budget is spent, a signal comes, ``report`` says no, or a rank fails: an ``Outcome``.
 
-    Collective in the group; whatever is raised on any of its ranks ends the trial on all of them, and only that.
+    Collective in the group. What is raised on one of its ranks ends the trial on all of them, and only that; what MPI
+    raises within a call ends the job.
 
     Args:
         group: a ``World`` of ``World.group``.
@@ -51,7 +52,7 @@ def play(group, config, given, budget, stop, report, progress, output):
 
 def _play_on(group, trainer, judge, stop, progress):
     while True:
-        if one_round(group, trainer, stop) is not None:
+        if one_round(group, trainer, stop) is not None:  # the trial has no budget of its own but ours
             return Outcome(STOPPED)
         progress()
         verdict = group.on_root(judge, trainer.seconds, trainer.tally.return_mean)

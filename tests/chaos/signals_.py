@@ -12,7 +12,7 @@ from outcome import FAULTY, fault, gone
 from pg_mpi.cluster.mpirun import mpirun_command
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 5, "--seed", 6]
-LONG = ["--total-timesteps", 2 * 128 * 60]
+LONG = ["--total-timesteps", 2 * 128 * 60, "--idle-starts", 0]  # on a busy machine many signals in a row come too early
 
 
 def _same(folder, name):

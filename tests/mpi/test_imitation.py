@@ -55,11 +55,11 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
         trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
     learner = ImitatingLearner.__new__(ImitatingLearner)
     learner.config, seen = TrainConfig(gamma=0.5), []
-    learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what)})()
+    learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what), "limit": 0.75})()
     learner._remember(trajectory, 0.5)
     ((observed, counts, actions, returns),) = seen
-    assert returns.tolist() == [-0.25, -0.5, 0.25, 0.5, 1.0]
-    assert returns.tolist() == discounted_returns([0, -0.5, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist()
+    assert returns.tolist() == [-0.25, -0.5, 0.25, 0.5, 0.75], "the last one is larger than the ring can hold"
+    assert discounted_returns([0, -0.5, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist() == [-0.25, -0.5, 0.25, 0.5, 1.0]
     assert observed.tolist() == [0, 50, 1, 51, 2, 52, 3, 53, 4, 54] and counts.tolist() == [2] * 5
     assert actions.tolist() == [0, 1, 2, 0, 1]
 

@@ -151,6 +151,9 @@ def here():
         (SPACE, ["--trails", "3"], "--trails"),
         ("[learning_rat]\nchoices = [1]\n", [], "no setting of pg_mpi.train (did you mean learning_rate?)"),
         ("[hidden]\nlow = 64\nhigh = 8\n", [], "low must be below high"),
+        ("[hidden]\nlow = 8\nhigh = 32\nstep = 0.5\n", [], "step must be a whole number"),
+        (SPACE, ["--env-id", "ALE/Pongg-v5"], "did you mean ALE/Pong-v5?"),
+        (SPACE, ["--preset", "preset.json"], "--total-timesteps means nothing here"),
         ("[hidden]\nlow = 8\n", [], "must have choices, or low and high"),
         ("[hidden]\nlow = -3\nhigh = 8\n", [], "must be a whole number of at least 1, not -3"),
         ("[sync]\nchoices = ['steps', 'step']\n", [], "must be one of episode, steps"),
@@ -160,8 +163,26 @@ def here():
     ],
 )
 def test_bad_input_is_one_line(tmp_path, space, words, said):
+    (tmp_path / "preset.json").write_text('{"total_timesteps": 1000}')
     refused = tune(tmp_path, 2, *words, space=space, quick=[])
     assert refused.returncode == 2 and said in one_line(refused) and not list(tmp_path.glob("tune*"))
+
+
+def test_a_study_stays_with_its_settings(tmp_path):
+    """Another space, budget or flag would be mixed with what is there. Whole numbers may be written as 1e6."""
+    (tmp_path / "studies").mkdir()
+    words = ["--study", "studies/mine.journal", "--trials", 1]
+    space = "[anneal_timesteps]\nlow = 1e6\nhigh = 4e6\n"
+    begun = tune(tmp_path, 2, *words, "--budget", 3, "--max-walltime", 0.1, space=space)
+    assert begun.returncode == 75, begun.stderr
+    for other, changed in ((["--budget", 4], "budget"), (["--budget", 3, "--gamma", 0.9], "gamma")):
+        refused = tune(tmp_path, 2, *words, *other, space=space)
+        assert refused.returncode == 2 and f"begun with other settings ({changed})" in one_line(refused)
+    refused = tune(tmp_path, 2, *words, "--budget", 3, space=space + "[gamma]\nchoices = [0.9]\n")
+    assert refused.returncode == 2 and "begun with other settings (space)" in one_line(refused)
+    ended = tune(tmp_path, 2, *words, "--budget", 3, space=space)
+    (row,) = told(ended)
+    assert row["state"] in ("complete", "failed") and isinstance(row["params"]["anneal_timesteps"], int)
 
 
 def test_a_space_that_is_not_there(tmp_path):

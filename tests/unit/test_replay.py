@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pg_mpi.agent.replay import ROOM, Replay
+from pg_mpi.agent.replay import ROOM, TRANSITION, Replay
 from pg_mpi.agent.return_tree import FAN, GRID, ReturnTree
 
 
@@ -195,6 +195,15 @@ def test_a_ring_comes_back_from_its_state(transitions, newest):
     assert contents(again) == contents(ring)[len(ring) - len(again) :]
 
 
+def test_a_state_is_no_larger_than_promised():
+    ring = Replay(1000, INPUTS)
+    for _ in range(50):
+        add(ring, [(list(range(200)), 0, 0.5)])
+    state = ring.state(40)
+    assert sum(array.nbytes for array in state.values()) <= 40 * TRANSITION + 8
+    assert len(state["counts"]) == 40 * ROOM // 200
+
+
 def test_the_smallest_integers_that_hold_the_inputs():
     small, large = Replay(1000, 12_800), Replay(1000, 87_618)
     assert (small._inputs.dtype, large._inputs.dtype) == (np.uint16, np.uint32)
@@ -209,6 +218,8 @@ def test_the_smallest_integers_that_hold_the_inputs():
         {"observed": np.array([1, INPUTS])},
         {"returns": np.array([0.0, np.nan, 1.0])},
         {"actions": np.array([[1, 2, 3]])},
+        {"actions": np.array([1, -1, 3])},
+        {"counts": np.array([2**63, 2**63, 2], dtype=np.uint64)},
         {"place": np.array([])},
     ],
 )
