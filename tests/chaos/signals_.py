@@ -28,8 +28,10 @@ def usr1(tally, folder, tries, seed):
     while tally.tries < tries:
         with tally.trying():
             name = f"run-{number}"
+            lock = folder / name / "lock"
+            before = lock.stat().st_mtime_ns if lock.exists() else None
             job = start(command(2, "pg_mpi.train", "--run-dir", name, *RUN, *LONG), folder)
-            _wait_for(folder / name / "lock", job)
+            _wait_for_its(lock, before, job)
             time.sleep(rng.uniform(0, 3))
             with tally.recovering():
                 job.send_signal(signal.SIGUSR1)
@@ -48,9 +50,10 @@ def usr1(tally, folder, tries, seed):
         _same(folder, f"run-{number}")
 
 
-def _wait_for(path, job):
+def _wait_for_its(lock, before, job):
+    """Until this job has written the lock: USR1 kills a program that has not asked for it, as each does first of all."""
     until = time.monotonic() + 30
-    while not path.exists() and job.poll() is None:
+    while job.poll() is None and (not lock.exists() or lock.stat().st_mtime_ns == before):
         assert time.monotonic() < until, "hung: no run folder"
         time.sleep(0.02)
 
