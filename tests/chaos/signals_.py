@@ -51,7 +51,7 @@ def usr1(tally, folder, tries, seed):
 
 
 def _wait_for_its(lock, before, job):
-    """Until this job has written the lock: USR1 kills a program that has not asked for it, as each does first of all."""
+    """Until this job has written the lock: USR1 kills a program that has not asked for it, as ours does first."""
     until = time.monotonic() + 30
     while job.poll() is None and (not lock.exists() or lock.stat().st_mtime_ns == before):
         assert time.monotonic() < until, "hung: no run folder"
