@@ -8,13 +8,25 @@ Arrays are (arms, runs), so that whatever goes over the arms goes over rows that
 Source of all: Sutton & Barto, "Reinforcement Learning: An Introduction" (2nd ed., 2018), chapter 2.
 """
 
+import functools
+
 import numpy as np
 
 
 def best(scores, uniforms):
     """The arm with the highest score of each run, drawn uniformly among equals: (arms, runs) → int64 (runs,)."""
-    order = (scores == scores.max(axis=0)).cumsum(axis=0, dtype=np.uint8 if len(scores) < 256 else np.int64)
-    return (order <= (uniforms * order[-1]).astype(order.dtype)).sum(axis=0)
+    triangle, ones = _summing(len(scores))
+    order = triangle @ (scores == scores.max(axis=0)).astype(
+        np.float32
+    )  # how many of the best there are up to each arm
+    which = (uniforms * order[-1]).astype(np.int32).astype(np.float32)
+    return (ones @ (order <= which).astype(np.float32)).astype(np.int64)
+
+
+@functools.cache
+def _summing(arms):
+    """What sums over arms as a product: half the time of ``cumsum`` and ``sum``, and exact for whole numbers."""
+    return np.tri(arms, dtype=np.float32), np.ones(arms, dtype=np.float32)
 
 
 class Values:
