@@ -56,12 +56,12 @@ def _play_on(group, trainer, judge, stop, progress):
             return Outcome(STOPPED)
         progress()
         verdict = group.on_root(judge, trainer.seconds, trainer.tally.return_mean)
+        if verdict and trainer.skipped_in_row:
+            return Outcome(FAILED, why=f"its last {trainer.skipped_in_row} updates had no finite gradient")
         if verdict == PRUNED:
             return Outcome(PRUNED, trainer.tally.return_mean)
         if verdict == COMPLETE:
             trainer.finish(f"the trial's {judge.budget:g} s are over", finished=True, stop=stop)
-            if trainer.skipped_in_row:
-                return Outcome(FAILED, why=f"its last {trainer.skipped_in_row} updates had no finite gradient")
             if trainer.tally.return_mean is None:
                 return Outcome(FAILED, why="no game ended within the budget: give a longer one")
             return Outcome(COMPLETE, trainer.tally.return_mean)
