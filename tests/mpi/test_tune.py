@@ -118,10 +118,10 @@ def test_a_killed_process_ends_the_job_and_the_study_goes_on_where_it_was(tmp_pa
 
 def test_a_signal_stops_it_with_checkpoints_and_two_jobs_share_a_study(tmp_path):
     (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
-    words = ["--space", "space.toml", "--trials", 4, "--budget", 15, "--json", *QUICK]
+    words = ["--space", "space.toml", "--trials", 7, "--budget", 15, "--json", *QUICK]
     one, other = (start(command(2, "pg_mpi.tune", *words), tmp_path) for _ in range(2))
     deadline = time.monotonic() + 90
-    while len(list(tmp_path.glob("tune.trials/*/checkpoints/*.npz"))) < 4:
+    while len(list(tmp_path.glob("tune.trials/*/checkpoints/*.npz"))) < 1:
         assert time.monotonic() < deadline and one.poll() is None and other.poll() is None
         time.sleep(0.2)
     one.send_signal(signal.SIGUSR1)
@@ -131,7 +131,7 @@ def test_a_signal_stops_it_with_checkpoints_and_two_jobs_share_a_study(tmp_path)
     last = run(command(2, "pg_mpi.tune", *words), tmp_path, limit=120)
     assert last.returncode == 0, last.stderr
     rows = told(last)
-    assert [row["slot"] for row in rows] == [0, 1, 2, 3]
+    assert [row["slot"] for row in rows] == list(range(7))
     assert {row["state"] for row in rows} <= {"complete", "pruned"}
     end(one), end(other)
 
