@@ -23,14 +23,12 @@ class Batch:
         dtype = policy.theta.dtype
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
-        observed = np.concatenate([t.observed for t in trajectories])
-        starts = np.append(0, np.cumsum(np.concatenate([t.counts for t in trajectories])))
-        ones, shape = np.ones(len(observed), dtype=dtype), (len(starts) - 1, policy.ties[0].shape[0])
-        self.x = policy.project(csr_matrix((ones, observed, starts), shape=shape))
+        observed, counts = (np.concatenate([getattr(t, name) for t in trajectories]) for name in ("observed", "counts"))
+        self.x = projected(policy, observed, counts)
         self.actions = np.concatenate([t.actions for t in trajectories])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
-        self._rewards = [np.where(t.rewards < 0, loss_weight, 1.0) * t.rewards for t in trajectories]
+        self._rewards = [weighted(t.rewards, loss_weight) for t in trajectories]
 
     def estimate(self, config):
         """Set the advantages, and the targets of the values, from the values as they are now.
@@ -43,6 +41,18 @@ class Batch:
         advantages = np.concatenate([_advantages(t, rewards, values, config) for t, rewards, values in envs])
         self.targets = (advantages + self.values).astype(self.values.dtype)
         self.advantages = advantages.astype(self.values.dtype)
+
+
+def projected(policy, observed, counts):
+    """Observations, the active inputs of all and how many each has, on the parameter rows: csr (n * ties, rows)."""
+    starts = np.append(0, np.cumsum(counts))
+    ones, shape = np.ones(len(observed), dtype=policy.theta.dtype), (len(counts), policy.ties[0].shape[0])
+    return policy.project(csr_matrix((ones, observed, starts), shape=shape))
+
+
+def weighted(rewards, loss_weight):
+    """The rewards that are learned from: those below 0 count ``loss_weight`` times."""
+    return np.where(rewards < 0, loss_weight, 1.0) * rewards
 
 
 def _advantages(t, rewards, values, config):

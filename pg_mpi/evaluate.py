@@ -185,8 +185,4 @@ def _keep(args, result):
 
 
 if __name__ == "__main__":
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        if launched.is_first_process():
-            parser().parse(sys.argv[1:])
-    else:
-        job.run(main, sys.argv[1:], optional_mpi=True)
+    job.run(main, sys.argv[1:], optional_mpi=True, parser=parser)

@@ -9,11 +9,11 @@ return is complete are kept. Source: Oh et al., "Self-Imitation Learning" (2018)
 """
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.advantages import discounted_returns
 from pg_mpi.agent.replay import Replay
+from pg_mpi.batch import projected, weighted
 from pg_mpi.learner import Learner
 from pg_mpi.seeding import REPLAY, stream
 
@@ -52,10 +52,7 @@ class ImitatingLearner(Learner):
     def _draw(self, count):
         """``count`` transitions, with the observations on the parameter rows: [x, actions, returns]."""
         observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
-        dtype, inputs = self.policy.theta.dtype, self.policy.ties[0].shape[0]
-        starts = np.append(0, np.cumsum(counts))
-        x = csr_matrix((np.ones(len(observed), dtype), observed.astype(np.int64), starts), shape=(count, inputs))
-        return [self.policy.project(x), actions, returns.astype(dtype)]
+        return [projected(self.policy, observed, counts), actions, returns.astype(self.policy.theta.dtype)]
 
     def _used_rows(self, shares):
         used = super()._used_rows(shares)
@@ -102,7 +99,7 @@ class ImitatingLearner(Learner):
     def _remember(self, trajectory, loss_weight):
         """Append a trajectory's steps, up to the last whose return is complete."""
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
-        rewards = np.where(trajectory.rewards < 0, loss_weight, 1.0) * trajectory.rewards
+        rewards = weighted(trajectory.rewards, loss_weight)
         returns = discounted_returns(rewards, trajectory.ends, self.config.gamma)[:complete]
         returns = np.clip(returns, -self.replay.limit, self.replay.limit)
         counts = trajectory.counts[:complete]

@@ -12,12 +12,18 @@ from pg_mpi.cluster.comm import World, connect
 from pg_mpi.errors import RunError, UsageError
 
 
-def run(main, argv, optional_mpi=False):
+def run(main, argv, optional_mpi=False, parser=None):
     """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
 
     An error that all ranks raise together ends them in order, with one line. Anything else that leaves
     ``main`` on one rank, ``sys.exit`` included, prints that rank's traceback and ends the whole job.
+
+    ``parser``: makes the command line's parser, for ``--help``, which needs no MPI, and one answer is enough.
     """
+    if parser and {"-h", "--help"} & set(argv):
+        if launched.is_first_process():
+            parser().parse(argv)
+        sys.exit(0)
     world = None
     try:
         world = connect(optional_mpi)

@@ -179,8 +179,4 @@ def preset_of(plan, params):
 
 if __name__ == "__main__":
     flag = StopFlag(launched.is_launched())
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        if launched.is_first_process():
-            parser().parse(sys.argv[1:])
-    else:
-        job.run(functools.partial(main, stop=flag), sys.argv[1:])
+    job.run(functools.partial(main, stop=flag), sys.argv[1:], parser=parser)
