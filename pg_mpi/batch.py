@@ -1,34 +1,35 @@
-"""Trajectories → the samples of one update, in arrays: sparse observations on the parameter rows, and advantages."""
+"""Trajectories → the samples of one update, in arrays: observations as the policy takes them, and advantages."""
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.advantages import discounted_returns, generalised_advantages, standardise
 from pg_mpi.trajectory import Trajectory
 
 
 class Batch:
-    """This rank's samples of one update, the envs one after another. Rewards below 0 count ``loss_weight`` times.
+    """This rank's samples of one update, the envs one after another.
+
+    Args:
+        rewards, loss_weight: see ``learned``.
 
     Attributes:
-        x: the observations on the policy's parameter rows, csr (n * ties, rows).
-        actions: int64 (n,).
+        x: the observations as the policy takes them, such as csr (n * ties, rows) on its parameter rows.
+        actions: int64 (n,), or float (n, d).
         log_probs: (n,) of the policy's dtype, of the actions when they were drawn.
         values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.
         advantages, targets: (n,) of the policy's dtype, by ``estimate``.
         envs: how many envs played.
     """
 
-    def __init__(self, trajectories, policy, loss_weight=1.0):
+    def __init__(self, trajectories, policy, rewards="raw", loss_weight=1.0):
         dtype = policy.theta.dtype
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
-        observed, counts = (np.concatenate([getattr(t, name) for t in trajectories]) for name in ("observed", "counts"))
-        self.x = projected(policy, observed, counts)
+        self.x = policy.batch(trajectories)
         self.actions = np.concatenate([t.actions for t in trajectories])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
-        self._rewards = [weighted(t.rewards, loss_weight) for t in trajectories]
+        self._rewards = [learned(t, rewards, loss_weight, policy.scaler) for t in trajectories]
 
     def estimate(self, config):
         """Set the advantages, and the targets of the values, from the values as they are now.
@@ -43,16 +44,19 @@ class Batch:
         self.advantages = advantages.astype(self.values.dtype)
 
 
-def projected(policy, observed, counts):
-    """Observations, the active inputs of all and how many each has, on the parameter rows: csr (n * ties, rows)."""
-    starts = np.append(0, np.cumsum(counts))
-    ones, shape = np.ones(len(observed), dtype=policy.theta.dtype), (len(counts), policy.ties[0].shape[0])
-    return policy.project(csr_matrix((ones, observed, starts), shape=shape))
+def learned(trajectory, kind, loss_weight, scaler=None):
+    """The rewards that are learned from, float64 (length,).
 
-
-def weighted(rewards, loss_weight):
-    """The rewards that are learned from: those below 0 count ``loss_weight`` times."""
-    return np.where(rewards < 0, loss_weight, 1.0) * rewards
+    They are the game's (``raw``), their ``sign``, or ``scaled`` for returns of deviation 1; those below 0 count
+    ``loss_weight`` times; and what was foreseen where something broke off is added.
+    """
+    rewards = np.sign(trajectory.rewards) if kind == "sign" else trajectory.rewards
+    if kind == "scaled":
+        rewards = rewards * scaler.reward_factor
+    rewards = np.where(rewards < 0, loss_weight, 1.0) * rewards
+    for step, value in trajectory.ahead:
+        rewards[step] += value
+    return rewards
 
 
 def _advantages(t, rewards, values, config):

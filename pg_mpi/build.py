@@ -1,51 +1,61 @@
-"""Settings → the parts of a run: policy, optimizer, and the game knowledge they need."""
-
-import dataclasses
+"""Settings, and what is known of the game → the parts of a run: policy, optimizer, learner."""
 
 import numpy as np
 
+from pg_mpi.agent.dense import Dense
+from pg_mpi.agent.heads import Categorical, Gaussian
 from pg_mpi.agent.optimizer import Adam, RMSProp
+from pg_mpi.agent.own import Own
 from pg_mpi.agent.policy import Policy
+from pg_mpi.agent.scaler import Scaler
 from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
 from pg_mpi.game.shapes import HEIGHT, WIDTH
-from pg_mpi.game.survey import find_backgrounds
 from pg_mpi.imitation import ImitatingLearner
 from pg_mpi.learner import Learner
+from pg_mpi.parse import imported
 from pg_mpi.seeding import WEIGHTS, stream
 
 
-@dataclasses.dataclass(frozen=True)
-class Knowledge:
-    """What a run knows of its game before it plays.
-
-    Attributes:
-        backgrounds: uint8 (B, 80, 80), the background colours of each position.
-        codes: ALE action code of each of the policy's actions.
-        swap: the action each one becomes when the screen is turned upside down, or None.
-    """
-
-    backgrounds: np.ndarray
-    codes: list
-    swap: list | None
-
-
-def learn_game(config):
-    """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
-    pairs = game_actions.mirror_pairs(config.symmetry, config.env_id)
-    codes = game_actions.choose(config.actions, config.env_id, config.frame_skip)
-    swap = game_actions.mirrored(codes, pairs) if pairs else None
-    if len(codes) < 2:
-        raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
-    return Knowledge(find_backgrounds(config.env_id, config.frame_skip), codes, swap)
-
-
 def make_policy(config, knowledge):
-    """The policy of ``config`` with its random start, the same on every rank that has the same numpy."""
-    shape, difference = (HEIGHT, WIDTH), config.features == "difference"
-    tie, flip = pixel_tie(shape, difference, config.tiles), upside_down(shape)
+    """The policy of ``config`` with its random start, the same on every rank that has the same numpy.
+
+    Raises ``UsageError`` for one of the user's that is none.
+    """
+    if knowledge.sparse and config.policy == "usual":
+        policy = _sparse(config, knowledge)
+        policy.scaler = Scaler() if config.rewards == "scaled" else None
+        return policy
+    head = Gaussian(len(knowledge.spaces.low)) if knowledge.gaussian else Categorical(len(knowledge.codes))
+    free = head.outputs // 2 if knowledge.gaussian else 0
+    make = Dense if config.policy == "usual" else own_policy(config)
+    inputs = knowledge.inputs(config)
+    rng = stream(config.seed, WEIGHTS)
+    try:
+        function = make(inputs, head.outputs, free, rng, config.hidden)
+        scales = config.normalise and not knowledge.sparse
+        scaler = Scaler(knowledge.origin(config)) if scales or config.rewards == "scaled" else None
+        return Own(function, head, inputs, knowledge.sparse, scaler, scales)
+    except (TypeError, ValueError) as error:
+        if config.policy == "usual":
+            raise
+        raise UsageError(f"--policy {config.policy} cannot be made: {error}") from error
+
+
+def own_policy(config):
+    """The class of ``--policy``. Raises ``UsageError`` for what is none."""
+    found = imported(config.policy, "--policy") if ":" in config.policy else None
+    if not callable(found):
+        raise UsageError(f"--policy {config.policy} names no class: give package.module:Class, or usual")
+    return found
+
+
+def _sparse(config, knowledge):
+    """The policy of sparse pixels."""
+    shape, difference, colours = (HEIGHT, WIDTH), config.features == "difference", knowledge.colours
+    tie, flip = pixel_tie(shape, difference, config.tiles, colours=colours), upside_down(shape, colours)
     if config.features in ("motion", "course"):
         tie = with_own_rows(tie, motion.groups(), motion.weights())
         flip = np.append(flip, len(flip) + motion.upside_down())
@@ -59,7 +69,8 @@ def make_policy(config, knowledge):
         biases=not plain,
         parts=_parts(config, knowledge),
     )
-    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, random_rows(shape, difference, config.tiles))
+    rows = random_rows(shape, difference, config.tiles, colours)
+    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, rows)
     return policy
 
 

@@ -3,13 +3,14 @@
 import argparse
 import dataclasses
 import json
-import math
 import os
+import re
 import sys
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import boolean, checked, choice, duration, integer, nearest, real, text
+from pg_mpi.presets import PRESETS, usual, without_meaning
 
 #: The default --minibatch-size: at most this, where a number that was chosen must fit into the rollout.
 MINIBATCH = 2048
@@ -48,6 +49,21 @@ class TrainConfig:
     frame_skip: int = _setting(4, integer(), "frames per agent step")
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
+    mode: int = _setting(None, integer(0), "the game's mode, as the ALE numbers them (default: its usual one)")
+    difficulty: int = _setting(None, integer(0), "the game's difficulty, likewise")
+    life_loss: bool = _setting(False, boolean, "a lost life ends a return, though not the game")
+    rewards: str = _setting(
+        "sign",
+        choice("sign", "raw", "scaled"),
+        "what is learned from: the sign of each reward, itself, or scaled for returns of deviation 1; scores are raw",
+    )
+    policy: str = _setting("usual", text, "package.module:Class of your own, see docs/own.md; usual: ours")
+    normalise: bool = _setting(
+        True, boolean, "numbers observed are brought to mean 0 and deviation 1, over all ranks and all rounds so far"
+    )
+    squash: str = _setting(
+        "clip", choice("clip", "tanh"), "how an action's numbers are brought between the bounds of a Box"
+    )
 
     features: str = _setting(
         "course",
@@ -159,7 +175,7 @@ class TrainConfig:
         """The run folder: ``--run-dir``, or a name made of the settings, so that the same command resumes."""
         if self.run_dir:
             return self.run_dir
-        game = self.env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0].lower()
+        game = re.sub(r"[^a-z0-9]+", "-", self.env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0].lower())
         preset = os.path.splitext(os.path.basename(self.preset))[0]
         return os.path.join("runs", f"{game}-{preset}-s{self.seed}")
 
@@ -169,12 +185,17 @@ class TrainConfig:
 
     def check(self, ranks):
         """Raise ``UsageError`` for settings that contradict each other on this many ranks."""
+        own, arcade = self.policy != "usual", self.env_id.startswith("ALE/")
+        if (own or not arcade) and self.method == "reinforce":
+            raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
         if self.replay and self.method == "reinforce":
             raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
         if self.replay and self.reproducible:
             raise UsageError("--replay remembers by rank, so the bits depend on their number: leave --reproducible out")
+        if (own or not arcade) and self.replay:
+            raise UsageError("--replay remembers active pixels, for our own policy of Atari games: leave it out here")
         rollout = ranks * self.envs_per_rank * self.num_steps
         by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != MINIBATCH
         if by_steps and chosen and self.minibatch_size > rollout:
@@ -184,31 +205,6 @@ class TrainConfig:
                 "or raise --num-steps"
             )
 
-
-PRESETS = {
-    "default": {},
-    "fast": {
-        "sync": "steps",
-        "envs_per_rank": 8,
-        "rollout_growth": 3,
-    },
-    "karpathy": {
-        "method": "reinforce",
-        "features": "difference",
-        "actions": "pair",
-        "action_logits": "own",
-        "tiles": "off",
-        "symmetry": "off",
-        "hidden": 200,
-        "init_scale": 1 / math.sqrt(6400),
-        "learning_rate": 1e-3,
-        "anneal_timesteps": 0,
-        "loss_weight": 1.0,
-        "rollout_growth": 1,
-        "desired_kl": 0.0,
-        "gamma": 0.99,
-    },
-}
 
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
@@ -282,17 +278,25 @@ def train_parser():
 def parse_train(argv):
     """The ``TrainConfig`` of a command line, and the names of the settings given there.
 
-    Order: the defaults, then the preset, then the flags. Raises ``UsageError``.
+    Order: the defaults, then what is usual for the env, then the preset, then the flags. Raises ``UsageError``.
     """
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
     flags = {name: checked(_FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
-    config = TrainConfig(**{**_preset(flags.get("preset", "default")), **flags})
+    chosen = {**_preset(flags.get("preset", "default")), **flags}
+    config = TrainConfig(**{**usual(chosen.get("env_id", TrainConfig.env_id)), **chosen})
+    for name in without_meaning(config.env_id):
+        if name in flags:
+            raise UsageError(f"{_flag(name)} means nothing for {config.env_id}: leave it out")
     return config, set(flags)
 
 
 def from_identity(saved):
     """The ``TrainConfig`` whose ``identity`` this is, each value checked as a flag's. Raises nearly anything else."""
-    return TrainConfig(**{name: _FIELDS[name].metadata["parse"](value) for name, value in dict(saved).items()})
+    values = {}
+    for name, value in dict(saved).items():
+        field = _FIELDS[name]
+        values[name] = value if value is field.default is None else field.metadata["parse"](value)
+    return TrainConfig(**values)
 
 
 if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?

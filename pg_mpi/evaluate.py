@@ -4,6 +4,7 @@ The games are spread over the ranks it is started on; plainly, and without MPI, 
 the same whichever rank plays it.
 """
 
+import dataclasses
 import json
 import os
 import sys
@@ -12,13 +13,10 @@ import time
 import numpy as np
 
 from pg_mpi import build, snapshot
-from pg_mpi.agent.policy import sample
 from pg_mpi.cluster import job, launched
 from pg_mpi.cluster.pinning import pin_threads
 from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
-from pg_mpi.game.atari import NOOP, AtariGame
-from pg_mpi.game.features import FrameEncoder
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record import checkpoint, video
 from pg_mpi.record.run_folder import write_json
@@ -50,11 +48,11 @@ def parser():
 
 def main(world, argv):
     """Evaluate as the command line says. Collective: every rank must call this."""
-    args, config, knowledge, theta, path = world.on_root(_prepare, argv, world.size)
+    args, config, knowledge, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
-    snapshot.check_size(config, theta)
+    snapshot.check_size(config, weights["theta"])
     policy = build.make_policy(config, knowledge)
-    snapshot.fill(policy.theta, theta)
+    snapshot.fill_policy(policy, weights)
     evaluator = Evaluator(policy.expand(), config, knowledge, args)
     mine = range(world.rank, args.games, world.size)
     results, spoken = [], time.monotonic()
@@ -75,25 +73,23 @@ class Evaluator:
     """Plays whole games with one network."""
 
     def __init__(self, network, config, knowledge, args):
-        self._network, self._config, self._knowledge, self._args = network, config, knowledge, args
+        self._network, self._knowledge, self._args = network, knowledge, args
+        self._config = dataclasses.replace(config, sticky=args.sticky)
 
     def play(self, index, film=None):
         """Game number ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
-        config, args = self._config, self._args
-        sticky = stream(args.seed, EVALUATION_STICKY, index)
-        game = AtariGame(config.env_id, sticky, config.frame_skip, args.sticky, config.max_frames)
+        config, args, network = self._config, self._args, self._network
+        game = self._knowledge.make_game(config, stream(args.seed, EVALUATION_STICKY, index))
         rng = stream(args.seed, EVALUATION_ACTIONS, index)
         score = steps = 0
-        if args.sticky == 0:
+        if args.sticky == 0 and self._knowledge.sparse:
             for _ in range(rng.integers(MOST_NOOPS + 1)):
-                score += game.act(NOOP)
+                score += game.act(self._knowledge.idle)
                 steps += 1
-        encoder = FrameEncoder(config.features, self._knowledge.backgrounds)
+        encoder = self._knowledge.make_encoder(config)
         observation = encoder.start(game.screen)
         while not game.over():
-            (outputs,) = self._network.forward([observation])
-            logits = outputs[:-1]
-            action = int(np.argmax(logits)) if args.greedy else sample(logits, rng.random())[0]
+            action = network.likeliest(observation) if args.greedy else network.act([observation], [rng])[0][1]
             score += game.act(self._knowledge.codes[action])
             steps += 1
             observation = encoder.step(game.screen)
@@ -134,7 +130,8 @@ def _prepare(argv, ranks):
         raise UsageError(str(error)) from None
     if args.sticky is None:
         args.sticky = config.sticky
-    return args, config, knowledge, arrays["theta"], path
+    weights = {name: arrays[name] for name in ("theta", "scaler") if name in arrays}
+    return args, config, knowledge, weights, path
 
 
 def _tell(args, config: TrainConfig, path, ranks, scores, lengths):

@@ -13,7 +13,7 @@ import numpy as np
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.advantages import discounted_returns
 from pg_mpi.agent.replay import Replay
-from pg_mpi.batch import projected, weighted
+from pg_mpi.batch import learned
 from pg_mpi.learner import Learner
 from pg_mpi.seeding import REPLAY, stream
 
@@ -52,7 +52,7 @@ class ImitatingLearner(Learner):
     def _draw(self, count):
         """``count`` transitions, with the observations on the parameter rows: [x, actions, returns]."""
         observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
-        return [projected(self.policy, observed, counts), actions, returns.astype(self.policy.theta.dtype)]
+        return [self.policy.gathered(observed, counts), actions, returns.astype(self.policy.theta.dtype)]
 
     def _used_rows(self, shares):
         used = super()._used_rows(shares)
@@ -99,7 +99,7 @@ class ImitatingLearner(Learner):
     def _remember(self, trajectory, loss_weight):
         """Append a trajectory's steps, up to the last whose return is complete."""
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
-        rewards = weighted(trajectory.rewards, loss_weight)
+        rewards = learned(trajectory, self.config.rewards, loss_weight, self.policy.scaler)
         returns = discounted_returns(rewards, trajectory.ends, self.config.gamma)[:complete]
         returns = np.clip(returns, -self.replay.limit, self.replay.limit)
         counts = trajectory.counts[:complete]

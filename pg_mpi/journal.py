@@ -50,8 +50,10 @@ class Journal:
         for rank, place in list(enumerate(places))[:8]:
             threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
             say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
-        actions, size = len(knowledge.codes), policy.theta.size
-        say(f"policy: {actions} actions, {size:,} parameters; {config.features} features")
+        does, sees, *more = knowledge.says(config)
+        say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
+        for line in more:
+            say(line)
         if resumed_from:
             say(f"resumed from {resumed_from}: update {self._tally.update}, {self._tally.env_steps:,} steps")
         else:

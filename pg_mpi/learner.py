@@ -56,6 +56,7 @@ class Learner:
         session = self._open(rows, stage)
         sums = self._learn(shares, session)
         metrics = self._metrics(sums, session)
+        session.seen = self._seen(shares, session.exact)
         confirm()
         with self._phases("optimizer"):
             self._close(session, rows)
@@ -69,7 +70,7 @@ class Learner:
     def _prepare(self, shares, stage):
         """Make batches of the shares."""
         for share in shares:
-            share.prepare(self.policy, stage.loss_weight)
+            share.prepare(self.policy, self.config.rewards, stage.loss_weight)
 
     def _used_rows(self, shares):
         """Which parameter rows this rank's samples use: uint8 (rows,), 1 where used."""
@@ -101,6 +102,8 @@ class Learner:
         self.policy.put(self.policy.theta, rows, session.theta)
         for slot, changed in zip(self.optimizer.state, session.state):
             self.policy.put(slot, rows, changed)
+        if session.seen is not None:
+            self.policy.scaler.merge(session.seen)
 
     def _learning_rate(self, stage):
         """This update's step size: annealed itself, or paced by a KL target that is annealed instead."""
@@ -127,6 +130,21 @@ class Learner:
 
     def recall(self, memories):
         """Take up what ranks of a saved run gave as ``memory``, (rank, arrays, dict) each: nothing here."""
+
+    def _seen(self, shares, exact):
+        """What the round adds to the sums of the policy's scaler, over all ranks; None without. Collective."""
+        scaler = self.policy.scaler
+        if scaler is None:
+            return None
+        lived = [trajectory for share in shares for trajectory in share.trajectories]
+        sums = np.zeros_like(scaler.state)
+        for t in lived:
+            one = scaler.sums(self.policy.numbers(t), t.rewards, t.ends, self.config.gamma)
+            sums += on_grid(one) if exact else one
+        sums = self._world.sum_(sums)
+        if exact:
+            check(sums)
+        return sums
 
     def _touched_rows(self, shares):
         """The parameter rows that any rank's samples use: int64, equal on all ranks."""
@@ -177,15 +195,15 @@ class Learner:
         x = batch.x if chosen is ALL else self.policy.pick(batch.x, chosen)  # picking copies
         actions, config = batch.actions[chosen], self.config
         outputs, hidden = self.policy.forward(session.theta, x)
-        log_pi, values = grad.log_softmax(outputs[:, :-1]), outputs[:, -1]
+        values, old = outputs[:, -1], batch.log_probs[chosen]
         batch.values[chosen] = values
-        loss, d_logits, kl, clipped = grad.clipped_surrogate(
-            log_pi, actions, batch.log_probs[chosen], batch.advantages[chosen], config.clip_coef
+        found, d_policy = self.policy.heads.surrogate(
+            outputs[:, :-1], actions, old, batch.advantages[chosen], config.clip_coef, session.ent_coef
         )
-        entropy, d_entropy = grad.entropy(log_pi)
+        loss, entropy, kl, clipped = found
         value_loss, d_values = grad.value_loss(values, batch.targets[chosen])
         d_outputs = np.empty_like(outputs)
-        d_outputs[:, :-1] = d_logits - session.ent_coef * d_entropy
+        d_outputs[:, :-1] = d_policy
         d_outputs[:, -1] = config.vf_coef * d_values
         self._differentiate(session, x, hidden, d_outputs)
         sums.add(loss, value_loss, entropy, kl, clipped, len(actions))
@@ -194,7 +212,7 @@ class Learner:
     def _differentiate(self, session, x, hidden, d_outputs):
         self.policy.backward(session.theta, x, hidden, d_outputs, session.out)
         session.take_in()
-        products = x.nnz * self.policy.hidden + hidden.size * (d_outputs.shape[1] + 1)
+        products = self.policy.products(x, hidden, d_outputs.shape[1])
         self.flops += 6 * products  # forward once, backward twice, a multiplication and an addition each
 
     def _step(self, session, weight, limit=np.inf):

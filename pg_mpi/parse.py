@@ -1,8 +1,11 @@
 """Text from a command line → checked values. Each parser raises ``ValueError`` with what it wanted."""
 
 import difflib
+import importlib
 import math
 import re
+import sys
+import traceback
 
 from pg_mpi.errors import UsageError
 
@@ -107,3 +110,20 @@ def text(value):
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a non-empty text")
     return value
+
+
+def imported(path, flag):
+    """What ``package.module:name`` names, or None if its module has no such name.
+
+    Raises ``UsageError``, after the traceback, for a module that does not import.
+    """
+    module, _, name = path.partition(":")
+    sys.path.insert(0, "")  # as for a script: what lies beside the user
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # any: it is the user's code
+        traceback.print_exc()
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{flag} {path}: {module} does not import: {type(error).__name__}: {reason}") from None
+    finally:
+        sys.path.remove("")

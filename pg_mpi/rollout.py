@@ -2,30 +2,23 @@
 
 import numpy as np
 
-from pg_mpi.agent.policy import sample
 from pg_mpi.errors import RunError
-from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.features import FrameEncoder
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
 ERRORS_IN_ROW = 10  # of an env, until they are no accident
 
 
-def make_game(config, rng):
-    """An emulator with a new game. Takes 0.1 to 0.25 s, nearly all for colours that nobody looks at."""
-    return AtariGame(config.env_id, rng, config.frame_skip, config.sticky, config.max_frames)
-
-
 class Env:
     """One emulator with all that belongs to it: its encoder, its random streams and its unfinished game.
 
     Args:
+        knowledge: what is known of the game, as an ``Arcade``: it makes the emulator and the encoder.
         game: an emulator with a new game, if one was made before.
 
     Attributes:
-        observation: int64 (n,), the active inputs the policy sees next.
-        uniform: draws the next uniform number in [0, 1) for an action.
+        observation: what the policy sees next; of an Atari game the active inputs, int64 (n,).
+        chance: the ``Generator`` that its actions are drawn with.
         score, steps: of the game under way.
         trajectory: what it has lived through since the last update.
     """
@@ -33,13 +26,12 @@ class Env:
     def __init__(self, index, config, knowledge, game=None):
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
-        self._streams = sticky, actions, self.shuffle = [stream(config.seed, role, index) for role in roles]
-        self._make = lambda: make_game(config, sticky)
+        self._streams = sticky, self.chance, self.shuffle = [stream(config.seed, role, index) for role in roles]
+        self._make = lambda: knowledge.make_game(config, sticky)
         self.game = game or self._make()
         self.game.draw_from(sticky)
         self.errors_in_row = 0
-        self.encoder = FrameEncoder(config.features, knowledge.backgrounds)
-        self.uniform = actions.random
+        self.encoder = knowledge.make_encoder(config)
         self.trajectory = Trajectory()
         self.begin()
 
@@ -71,12 +63,14 @@ class Env:
         return arrays, {"score": self.score, "steps": self.steps, "streams": streams}
 
     def restore(self, arrays, facts):
-        """Continue bit for bit from what ``state`` gave."""
-        self.game.restore(arrays["emulator"].tobytes())
-        self.observation = self.encoder.restore(arrays["masks"])
-        self.score, self.steps = facts["score"], facts["steps"]
+        """Continue bit for bit from what ``state`` gave; where a game cannot be saved, with a new one."""
         for rng, state in zip(self._streams, facts["streams"]):
             rng.bit_generator.state = state
+        if self.game.restore(arrays["emulator"].tobytes()):
+            self.observation = self.encoder.restore(arrays["masks"])
+            self.score, self.steps = facts["score"], facts["steps"]
+        else:
+            self.begin()
 
 
 class Player:
@@ -84,8 +78,8 @@ class Player:
 
     Args:
         envs: list of ``Env``.
-        codes: ALE action code of each policy action.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends`` and ``gamma`` are used.
+        codes: the game's name of each policy action, as the ALE's code.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss`` and ``gamma`` are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -94,6 +88,7 @@ class Player:
         self._by_game = config.sync == "episode"
         self._share = config.games_per_update if self._by_game else config.num_steps
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
+        self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
 
     def play(self, network, rollouts=1, stop=False):
@@ -116,11 +111,8 @@ class Player:
                 self._step(self.envs, network)
             for env in self.envs:
                 if env.trajectory.length and not env.trajectory.ended:
-                    env.trajectory.last_value = self._value(env, network)
+                    env.trajectory.last_value = network.value(env.observation)
         return [env.trajectory for env in self.envs]
-
-    def _value(self, env, network):
-        return network.forward([env.observation])[0][-1]
 
     def _step(self, envs, network):
         """One step of each env: think and draw, act and record, look; each for all envs before the next.
@@ -128,20 +120,22 @@ class Player:
         So what thinking and looking need stays in the caches from env to env, which an emulator step in between would
         clear. Returns True when a game ended.
         """
-        codes, point_ends = self._codes, self._point_ends
+        codes, point_ends, life_ends = self._codes, self._point_ends, self._life_ends
         seconds, clock = self._phases.seconds, self._phases.clock
         begun = clock()
         if self._apart:
-            outputs = [network.forward([env.observation])[0] for env in envs]
+            choices = [network.act([env.observation], [env.chance])[0] for env in envs]
         else:
-            outputs = network.forward([env.observation for env in envs])
+            choices = network.act([env.observation for env in envs], [env.chance for env in envs])
         seconds["inference"] += clock() - begun
-        choices = [(output.pop(), *sample(output, env.uniform())) for env, output in zip(envs, outputs)]
         overs, moved = [], []
         for env, (value, action, log_prob) in zip(envs, choices):
             begun = clock()
+            lives = env.game.lives() if life_ends else 0
             try:
                 reward, over = env.game.act(codes[action]), env.game.over()
+            except RunError:
+                raise
             except Exception as error:  # any: an emulator is a large C++ program
                 env.recover(error, self._gamma * value)
                 continue
@@ -150,7 +144,7 @@ class Player:
             env.errors_in_row = 0
             env.score += reward
             env.steps += 1
-            end = over or (point_ends and reward != 0)
+            end = over or (point_ends and reward != 0) or (life_ends and env.game.lives() < lives)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             overs.append(over)
         begun = clock()
@@ -165,7 +159,7 @@ class Player:
     def _end(self, env, network):
         """Close an env's game and start its next one."""
         if env.game.truncated():  # the frame cap cut it: what would have come counts
-            env.trajectory.add_reward(self._gamma * self._value(env, network))
+            env.trajectory.foresee(self._gamma * network.value(env.observation))
         begun = self._phases.clock()
         env.trajectory.end_game(env.score, env.steps)
         env.game.reset()

@@ -16,12 +16,14 @@ class Session:
         out: where ``Policy.backward`` writes the gradient of a share; ``take_in`` adds it.
         empty: True before the first share of a minibatch.
         steps_before: of the optimizer.
+        seen: sums for the policy's scaler over all ranks, or None.
         norms: of the gradients that steps were taken along; ``skipped``: whether one was not finite.
     """
 
     def __init__(self, theta, state, learning_rate, ent_coef, steps_before, exact=False):
         self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
         self.steps_before, self.exact = steps_before, exact
+        self.seen = None
         self.clear()
 
     def clear(self):

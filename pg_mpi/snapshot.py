@@ -5,10 +5,9 @@ import contextlib
 import numpy as np
 
 from pg_mpi.agent.replay import STATE
-from pg_mpi.build import Knowledge
 from pg_mpi.config import from_identity
 from pg_mpi.errors import CheckpointError, UsageError
-from pg_mpi.game.shapes import HEIGHT, WIDTH
+from pg_mpi.game import choice
 
 FORMAT = 2
 
@@ -17,14 +16,15 @@ def collect(world, config, knowledge, learner, tally, envs):
     """The arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
 
     Envs are saved in the order of their index, with all that belongs to them, so that any number of ranks
-    that divides their number can take them up again. The arrays (P parameters, E envs, B backgrounds):
+    that divides their number can take them up again. The arrays (P parameters, E envs, B backgrounds, C colour planes):
 
         theta          float32 (P,)          the policy's parameters
         optimizer      float32 (slots, P)    Adam: m and v; RMSProp: its cache
-        backgrounds    uint8 (B, 80, 80)
         emulators      uint8 (bytes,)        every env's emulator state, one after another
         emulator_sizes int64 (E,)
-        masks          uint8 (E, 3, 800)     every env's last three active masks, packed
+        masks          uint8 (E, ...)        every env's encoder; (E, 3, C * 800): the last three active masks, packed
+        scaler         float64 (...)         figures that observations and rewards are scaled with, see ``Scaler``
+        backgrounds    uint8 (B, 80, 80)     of an Atari game, and planes, uint8 (256,)
         replay_R_NAME                        what rank R remembers, with --replay: see ``Replay.state``
     """
     parts = world.gather({env.index: env.state() for env in envs})
@@ -37,7 +37,6 @@ def collect(world, config, knowledge, learner, tally, envs):
     arrays = {
         "theta": learner.policy.theta,
         "optimizer": learner.optimizer.state,
-        "backgrounds": knowledge.backgrounds,
         "emulators": np.concatenate(emulators),
         "emulator_sizes": np.array([len(state) for state in emulators]),
         "masks": np.stack([arrays["masks"] for arrays, _ in states]),
@@ -45,12 +44,14 @@ def collect(world, config, knowledge, learner, tally, envs):
     facts = {
         "format": FORMAT,
         "identity": _identity(config),
-        "codes": knowledge.codes,
-        "swap": knowledge.swap,
         "tally": tally.state(),
         "learner": learner.counters(),
         "envs": [env_facts for _, env_facts in states],
     }
+    if learner.policy.scaler:
+        arrays["scaler"] = learner.policy.scaler.state
+    known, told = knowledge.saved()
+    arrays, facts = arrays | known, facts | told
     if memories:
         facts["memories"], blocks = memories
         for name, of_ranks in blocks.items():
@@ -78,15 +79,7 @@ def _taken_apart(agreed=False):
 def knowledge_of(arrays, facts):
     """What the saved run knew of its game. Raises ``CheckpointError``."""
     with _taken_apart():
-        codes, swap = [int(code) for code in facts["codes"]], facts["swap"]
-        if swap is not None:
-            swap = [int(action) for action in swap]
-            if sorted(swap) != list(range(len(codes))):
-                raise ValueError(f"actions exchanged as {swap}")
-        backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
-        if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
-            raise ValueError(f"backgrounds of shape {backgrounds.shape}")
-        return Knowledge(backgrounds, codes, swap)
+        return choice.restored(facts["identity"]["env_id"], arrays, facts)
 
 
 def config_of(path, facts):
@@ -125,14 +118,14 @@ def check_fits(path, facts, config, ranks):
     return envs // ranks
 
 
-def apply(arrays, facts, policy, learner, tally, envs):
+def apply(arrays, facts, knowledge, policy, learner, tally, envs):
     """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
     with _taken_apart(agreed=True):
-        fill(policy.theta, arrays["theta"])
+        fill_policy(policy, arrays)
         fill(learner.optimizer.state, arrays["optimizer"])
         learner.restore(facts["learner"])
         tally.restore(facts["tally"])
-        if arrays["masks"].shape[1:] != (3, HEIGHT * WIDTH // 8):
+        if arrays["masks"].shape[1:] != knowledge.encoded_bytes:
             raise ValueError(f"masks of shape {arrays['masks'].shape}")
         cuts = np.cumsum(arrays["emulator_sizes"])
         emulators = np.split(arrays["emulators"], cuts[:-1])
@@ -182,6 +175,14 @@ def check_size(config, theta):
         error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
         error.agreed = True
         raise error
+
+
+def fill_policy(policy, arrays):
+    """Put back what a checkpoint holds of a policy. Raises ``CheckpointError`` on every rank alike."""
+    fill(policy.theta, arrays["theta"])
+    if policy.scaler:
+        fill(policy.scaler.state, arrays["scaler"])
+        policy.scaler.refresh()
 
 
 def fill(array, saved):

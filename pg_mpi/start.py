@@ -13,7 +13,7 @@ from pg_mpi import build, snapshot
 from pg_mpi.agent.replay import TRANSITION
 from pg_mpi.config import TrainConfig
 from pg_mpi.errors import CheckpointError, RunError, UsageError
-from pg_mpi.game.actions import mirror_pairs
+from pg_mpi.game import choice
 from pg_mpi.record import checkpoint
 from pg_mpi.record.metrics import TensorBoard
 from pg_mpi.record.run_folder import RunFolder
@@ -26,7 +26,7 @@ class Start:
     Attributes:
         config: the settings, with the envs per rank that the run really has.
         folder: the run folder, locked.
-        knowledge: what is known of the game.
+        knowledge: what is known of the game, as an ``Arcade``.
         saved: (arrays, facts) of the checkpoint to go on from, or None.
         path: of that checkpoint, or None.
         memories: what the ranks of that run remembered, see ``snapshot.take_memories``; it stays on rank 0.
@@ -34,7 +34,7 @@ class Start:
 
     config: TrainConfig
     folder: RunFolder
-    knowledge: build.Knowledge
+    knowledge: object
     saved: tuple | None = None
     path: str | None = None
     memories: list | None = None
@@ -48,7 +48,9 @@ def find_start(config, given, ranks):
 
     ``given``: the names of the settings that stood on the command line.
     """
-    mirror_pairs(config.symmetry, config.env_id)
+    choice.check(config)
+    if config.policy != "usual":
+        build.own_policy(config)
     if config.track:
         TensorBoard.check()
     folder = RunFolder(config.folder)
@@ -63,7 +65,7 @@ def find_start(config, given, ranks):
     if not source:
         _check_settings(config, ranks)
         _check_progress(folder, config, 0)
-        knowledge = build.learn_game(config)
+        knowledge = choice.learn(config)
         _open_new(folder)
         return Start(config, folder, knowledge)
     try:

@@ -14,7 +14,7 @@ from pg_mpi.meter import Meter
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import provenance
 from pg_mpi.record.trace import Trace
-from pg_mpi.rollout import Env, Player, make_game
+from pg_mpi.rollout import Env, Player
 from pg_mpi.schedule import stage
 from pg_mpi.seeding import SURVEY, stream
 from pg_mpi.shares import shares_of
@@ -53,9 +53,12 @@ class Trainer:
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
         if start.saved:
-            snapshot.apply(*start.saved, policy, self._learner, self.tally, envs)
+            snapshot.apply(*start.saved, start.knowledge, policy, self._learner, self.tally, envs)
             snapshot.deal_memories(world, start.memories, start.saved[1], self._learner)
         world.broadcast_(policy.theta)
+        if policy.scaler:
+            world.broadcast_(policy.scaler.state)
+            policy.scaler.refresh()
         self._player = Player(envs, start.knowledge.codes, config, self._phases)
         self._network = policy.expand()
         self._journal = Journal() if world.rank == 0 else None
@@ -66,7 +69,9 @@ class Trainer:
             self._journal.banner(places, self._knowledge, policy, start.path)
         self._spares = None
         if config.elastic:
-            self._spares = Spares(world, self._envs_in_all, lambda: make_game(config, stream(0, SURVEY)))
+            self._spares = Spares(
+                world, self._envs_in_all, lambda: start.knowledge.make_game(config, stream(0, SURVEY))
+            )
         self._keep_in_memory()
 
     @property

@@ -13,11 +13,13 @@ class Trajectory:
 
     Attributes:
         length: how many steps.
+        seen: the observation of each step, a list.
         observed: int32, the active inputs of all steps in one; ``counts`` int64 (length,): how many each step had.
-        actions: int64 (length,), index into the policy's actions.
+        actions: int64 (length,), index into the policy's actions; or float (length, d) where an action is d numbers.
         log_probs: float64 (length,), log-probability of the action under the policy that drew it.
         values: float64 (length,), value estimate of the state before the step.
-        rewards: float64 (length,), reward of the step.
+        rewards: float64 (length,), reward of the step, as the game gave it.
+        ahead: list of (step, value): what would have come after the step, had nothing broken off, discounted.
         ends: bool (length,), no later reward counts for this step's return.
         last_value: value of the state after the last step, for returns that the update cuts.
         games: list of (score, steps) of the games that finished.
@@ -26,23 +28,24 @@ class Trajectory:
     """
 
     def __init__(self):
-        self._seen, self._steps = [], []
+        self.seen, self._done, self._steps = [], [], []
         self.last_value, self.games, self.cuts, self.errors = 0.0, [], [], 0
+        self.ahead = []
 
     def record(self, observation, action, log_prob, value, reward, end):
-        """Append one step. ``observation``: int (n,), the active inputs that the policy saw; not copied."""
-        self._seen.append(observation)
-        self._steps.append((action, log_prob, value, reward, end))
+        """Append one step. ``observation``: what the policy saw, as the active inputs, int (n,); not copied."""
+        self.seen.append(observation)
+        self._done.append(action)
+        self._steps.append((log_prob, value, reward, end))
 
-    def add_reward(self, gain):
-        """Add to the last step's reward."""
-        action, log_prob, value, reward, end = self._steps[-1]
-        self._steps[-1] = action, log_prob, value, reward + gain, end
+    def foresee(self, value):
+        """The last step was an end, but only for us: after it ``value`` would have come, discounted."""
+        self.ahead.append((self.length - 1, value))
 
     def break_off(self, ahead):
         """Let the last step be an end, with ``ahead`` for what would have come after it."""
         if self._steps and not self.ended:
-            self.add_reward(ahead)
+            self.foresee(ahead)
             self._steps[-1] = (*self._steps[-1][:-1], True)
         self.cuts.append(self.length)
 
@@ -62,32 +65,32 @@ class Trajectory:
 
     @property
     def observed(self):
-        return np.concatenate(self._seen or [()]).astype(np.int32)
+        return np.concatenate(self.seen or [()]).astype(np.int32)
 
     @property
     def counts(self):
-        return np.fromiter(map(len, self._seen), dtype=np.int64, count=self.length)
+        return np.fromiter(map(len, self.seen), dtype=np.int64, count=self.length)
 
     @cached_property
     def _table(self):
-        return np.array(self._steps, dtype=np.float64).reshape(self.length, 5).T.copy()
+        return np.array(self._steps, dtype=np.float64).reshape(self.length, 4).T.copy()
 
     @property
     def actions(self):
-        return self._table[0].astype(np.int64)
+        return np.array(self._done, dtype=None if self._done else np.int64)
 
     @property
     def log_probs(self):
-        return self._table[1]
+        return self._table[0]
 
     @property
     def values(self):
-        return self._table[2]
+        return self._table[1]
 
     @property
     def rewards(self):
-        return self._table[3]
+        return self._table[2]
 
     @cached_property
     def ends(self):
-        return self._table[4] != 0
+        return self._table[3] != 0

@@ -42,15 +42,23 @@ def clipped_surrogate(
     Source: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7.
     """
     taken = np.arange(len(actions)), actions
-    log_ratio = log_pi[taken] - old_log_prob
+    loss, weight, kl, clipped = clipped_ratio(log_pi[taken] - old_log_prob, advantages, clip)
+    d_logits = np.exp(log_pi) * weight[:, None]
+    d_logits[taken] -= weight
+    return loss, d_logits, kl, clipped
+
+
+def clipped_ratio(log_ratio: Floats, advantages: Floats, clip: float) -> tuple[float, Floats, float, int]:
+    """The loss of ``clipped_surrogate`` from log rho alone, whatever the actions are.
+
+    Returns (loss, the derivative of -loss by each log-probability (n,), KL estimate, count of clipped ratios).
+    """
     ratio = np.exp(log_ratio)
     bounded = np.clip(ratio, 1 - clip, 1 + clip)
     loss = -float(np.minimum(ratio * advantages, bounded * advantages).sum())
     active = ratio * advantages <= bounded * advantages
     weight = ratio * advantages * active
-    d_logits = np.exp(log_pi) * weight[:, None]
-    d_logits[taken] -= weight
-    return loss, d_logits, float((ratio - 1 - log_ratio).sum()), int(np.count_nonzero(np.abs(ratio - 1) > clip))
+    return loss, weight, float((ratio - 1 - log_ratio).sum()), int(np.count_nonzero(np.abs(ratio - 1) > clip))
 
 
 def entropy(log_pi: Floats) -> tuple[float, Floats]:

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
+from pg_mpi.agent.heads import Categorical
+
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
@@ -54,6 +56,21 @@ class Network:
             outputs += self.head_bias
         return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
 
+    def act(
+        self, observations: Sequence[Integers], chances: Sequence[np.random.Generator]
+    ) -> list[tuple[float, int, float]]:
+        """Draw an action for each observation, with its own generator: (value, action, log-probability) each."""
+        outputs = self.forward(observations)
+        return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
+
+    def likeliest(self, observation: Integers) -> int:
+        """The action with the highest probability."""
+        return int(np.argmax(self.forward([observation])[0][:-1]))
+
+    def value(self, observation: Integers) -> float:
+        """The value of a state."""
+        return self.forward([observation])[0][-1]
+
     def _sum(self, active: Integers, out: Floats | None = None) -> Floats:
         """The sum of the table's rows ``active``: (width,)."""
         total: Floats = self._ones[: len(active)].dot(self.table.take(active, 0), out=out)
@@ -79,8 +96,12 @@ class Policy:
             [[1], [0]] makes a sigmoid of two actions.
 
     Attributes:
+        heads: what the outputs mean.
+        scaler: a ``Scaler`` of rewards, or None.
         theta: flat float vector: ``first`` (rows, hidden), then heads, hidden bias, head bias.
     """
+
+    scaler = None
 
     def __init__(
         self,
@@ -94,6 +115,7 @@ class Policy:
         dtype: Any = np.float32,
     ) -> None:
         self.ties, self.hidden, self.actions, self.biases = ties, hidden, actions, biases
+        self.heads = Categorical(actions)
         self.rows = ties[0].shape[1]
         self._users = [tie.T.tocsr() for tie in ties]  # the inputs that each parameter row is part of
         parts = np.eye(actions) if parts is None else np.asarray(parts)
@@ -164,6 +186,21 @@ class Policy:
 
     # -- learning ---------------------------------------------------------------------------------------
 
+    def batch(self, lived: Sequence[Any]) -> csr_matrix:
+        """The observations of trajectories, on the parameter rows: csr (n * ties, rows)."""
+        observed, counts = (np.concatenate([getattr(t, name) for t in lived]) for name in ("observed", "counts"))
+        return self.gathered(observed, counts)
+
+    def numbers(self, trajectory: Any) -> Floats:
+        """What of a trajectory's observations is scaled: nothing, (n, 0)."""
+        return np.empty((trajectory.length, 0))
+
+    def gathered(self, observed: Integers, counts: Integers) -> csr_matrix:
+        """Observations, the active inputs of all and how many each has, on the parameter rows: csr (n * ties, rows)."""
+        starts = np.append(0, np.cumsum(counts))
+        ones, shape = np.ones(len(observed), dtype=self.theta.dtype), (len(counts), self.ties[0].shape[0])
+        return self.project(csr_matrix((ones, observed, starts), shape=shape))
+
     def project(self, x: csr_matrix) -> csr_matrix:
         """A batch of observations, csr (n, inputs), on the parameter rows: csr (n * ties, rows).
 
@@ -205,6 +242,10 @@ class Policy:
         if self.biases:
             d_bias[...] = d_hidden.sum(axis=0).reshape(len(self.ties), -1).sum(axis=0)
             d_head_bias[...] = tail @ self._spread.T
+
+    def products(self, x: csr_matrix, hidden: Floats, outputs: int) -> int:
+        """Multiplications of a ``forward`` of a projected batch."""
+        return int(x.nnz) * self.hidden + hidden.size * (outputs + 1)
 
     # -- the rows that an update touches ----------------------------------------------------------------
 

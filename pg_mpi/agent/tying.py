@@ -24,12 +24,14 @@ GRIDS = {
 }
 
 
-def pixel_tie(shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32) -> csr_matrix:
-    """The tie of two planes of ``shape`` pixels; csr (2 * pixels, parameter rows).
+def pixel_tie(
+    shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32, colours: int = 1
+) -> csr_matrix:
+    """The tie of two screens of ``colours`` planes of ``shape`` pixels: csr (2 * colours * pixels, parameter rows).
 
     Args:
         shape: (height, width) of a plane.
-        difference: True if plane 1 is the negative of plane 0; False if the planes are independent.
+        difference: True if the second screen is the negative of the first; False if the planes are independent.
         tiles: which of ``GRIDS`` share rows.
     """
     y, x = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
@@ -38,25 +40,27 @@ def pixel_tie(shape: tuple[int, int], difference: bool, tiles: str, dtype: Any =
         columns.append(start + y // height * _count(shape[1], width) + x // width)
         start += _count(shape[0], height) * _count(shape[1], width)
     plane = np.stack(columns, axis=1)  # (pixels, grids): the parameter row of each pixel in each grid
-    rows = np.concatenate((plane, plane if difference else plane + start))
+    screen = np.concatenate([plane + colour * start for colour in range(colours)])
+    start *= colours
+    rows = np.concatenate((screen, screen if difference else screen + start))
     signs = np.ones(rows.shape, dtype=dtype)
     if difference:
-        signs[len(plane) :] = -1
+        signs[len(screen) :] = -1
     indptr = np.arange(0, rows.size + 1, rows.shape[1])
     return csr_matrix((signs.ravel(), rows.ravel(), indptr), shape=(len(rows), start * (1 if difference else 2)))
 
 
-def random_rows(shape: tuple[int, int], difference: bool, tiles: str) -> NDArray[np.int64]:
+def random_rows(shape: tuple[int, int], difference: bool, tiles: str, colours: int = 1) -> NDArray[np.int64]:
     """The parameter rows of ``pixel_tie`` that start at random: those of the first grid, in each plane."""
     counts = [_count(shape[0], height) * _count(shape[1], width) for height, width in GRIDS[tiles]]
-    planes = np.arange(1 if difference else 2)
+    planes = np.arange(colours if difference else 2 * colours)
     return (planes[:, None] * sum(counts) + np.arange(counts[0])).ravel()
 
 
-def upside_down(shape: tuple[int, int]) -> NDArray[np.int64]:
-    """The permutation of two planes' inputs that turns both upside down: int64 (2 * pixels,)."""
-    plane = np.arange(shape[0] * shape[1]).reshape(shape)[::-1].ravel()
-    return np.concatenate((plane, plane + plane.size))
+def upside_down(shape: tuple[int, int], colours: int = 1) -> NDArray[np.int64]:
+    """The permutation of two screens' inputs that turns all planes upside down: int64 (2 * colours * pixels,)."""
+    inputs = np.arange(2 * colours * shape[0] * shape[1]).reshape(-1, *shape)
+    return inputs[:, ::-1].ravel()
 
 
 def with_own_rows(tie: csr_matrix, groups: NDArray[np.int64], weights: NDArray[np.floating[Any]]) -> csr_matrix:

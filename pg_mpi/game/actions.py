@@ -15,13 +15,13 @@ CODES = {name: action.value for name, action in Action.__members__.items()}
 SYMMETRIES = {"ALE/Pong-v5": "RIGHT:LEFT,RIGHTFIRE:LEFTFIRE"}
 
 
-def choose(actions, env_id, frame_skip):
+def choose(actions, env_id, frame_skip, mode=None, difficulty=None):
     """The ALE codes of the policy's actions, from ``--actions``. Raises ``UsageError`` for an unknown name."""
     if actions == "minimal":
         return minimal(env_id)
     if actions not in ("distinct", "pair"):
         return _named(actions)
-    codes = find_actions(env_id, frame_skip)
+    codes = find_actions(env_id, frame_skip, mode, difficulty)
     return [code for code in codes if code != NOOP][:2] if actions == "pair" else codes
 
 

@@ -14,9 +14,14 @@ NOOP = ale_py.Action.NOOP.value
 ALEInterface.setLoggerMode(LoggerMode.Error)  # or every rank prints the emulator's banner
 
 
+def atari_ids():
+    """The ROM of each Gymnasium id, as ``ALE/SpaceInvaders-v5`` → ``space_invaders``: a dict."""
+    return {f"ALE/{rom.title().replace('_', '')}-v5": rom for rom in roms.get_all_rom_ids()}
+
+
 def rom_name(env_id):
     """The ROM of a Gymnasium id: ``ALE/SpaceInvaders-v5`` → ``space_invaders``. Raises ``UsageError``."""
-    known = {f"ALE/{rom.title().replace('_', '')}-v5": rom for rom in roms.get_all_rom_ids()}
+    known = atari_ids()
     if env_id not in known:
         raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
     return known[env_id]
@@ -25,6 +30,13 @@ def rom_name(env_id):
 def rom_path(rom):
     """The file of a ROM: a ``Path``."""
     return Path(roms.get_rom_path(rom))
+
+
+def _offered(flag, value, offered, env_id):
+    """``value``, or a ``UsageError`` that says what there is."""
+    if value not in offered:
+        raise UsageError(f"{env_id} has no {flag} {value}: give one of {', '.join(map(str, offered))}")
+    return value
 
 
 class AtariGame:
@@ -37,20 +49,27 @@ class AtariGame:
     Args:
         rng: numpy Generator of the sticky actions.
         sticky: at each frame, the probability that the action before goes on.
+        mode, difficulty: versions of the game, as the ALE numbers them; None: the usual one. Raises ``UsageError``
+            for one that it lacks.
 
     Attributes:
+        lives: a function, how many are left.
         screen: uint8 (height, 160), palette indices of the last screen; one buffer, overwritten by every act.
         actions: the ALE's minimal action set of the game, list of action codes.
     """
 
-    def __init__(self, env_id, rng, frame_skip=4, sticky=0.25, max_frames=108_000):
+    def __init__(self, env_id, rng, frame_skip=4, sticky=0.25, max_frames=108_000, mode=None, difficulty=None):
         ale = ALEInterface()
         ale.setInt("random_seed", 0)
         ale.setInt("frame_skip", 1)
         ale.setFloat("repeat_action_probability", 0.0)
         ale.setInt("max_num_frames_per_episode", max_frames)
         ale.loadROM(rom_path(rom_name(env_id)))
-        self._ale, self._advance = ale, ale.act
+        if mode is not None:
+            ale.setMode(_offered("--mode", mode, ale.getAvailableModes(), env_id))
+        if difficulty is not None:
+            ale.setDifficulty(_offered("--difficulty", difficulty, ale.getAvailableDifficulties(), env_id))
+        self._ale, self._advance, self.lives = ale, ale.act, ale.lives
         self._frame_skip, self._sticky = frame_skip, sticky
         self.draw_from(rng)
         self.actions = [int(action.value) for action in ale.getMinimalActionSet()]
@@ -101,9 +120,10 @@ class AtariGame:
         return bytes([self._last]) + self._ale.cloneSystemState().serialize()
 
     def restore(self, state):
-        """Continue from ``state`` bit for bit; ``screen`` is stale until the next act."""
+        """Continue from ``state`` bit for bit: True; ``screen`` is stale until the next act."""
         try:
             self._last = state[0]
             self._ale.restoreSystemState(ale_py.ALEState(state[1:]))
+            return True
         except (SystemError, ValueError, RuntimeError, TypeError, IndexError) as error:
             raise CheckpointError(f"the emulator refused its saved state: {error}") from None

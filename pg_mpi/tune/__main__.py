@@ -143,9 +143,9 @@ def _plan(argv, ranks):
     values = {name: checked(kind, getattr(args, name), f"--{name.replace('_', '-')}") for name, kind in kinds.items()}
     if ranks % values["ranks_per_trial"]:
         raise UsageError(f"{ranks} ranks make no groups of {values['ranks_per_trial']}: give a divisor")
-    from pg_mpi.game.actions import mirror_pairs
+    from pg_mpi.game import choice
 
-    mirror_pairs(config.symmetry, config.env_id)
+    choice.check(config)
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & {each.name for each in dimensions}:
         config.check(values["ranks_per_trial"])
     make_folder(study.folder_of(args.study), "--study")

@@ -70,7 +70,7 @@ class Bench(Trainer):
 
     def put_back(self):
         """Go on from the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        snapshot.apply(*self._marked, self.policy, self._learner, self.tally, self.envs)
+        snapshot.apply(*self._marked, self._knowledge, self.policy, self._learner, self.tally, self.envs)
         self._network = self.policy.expand()
         self._phases.clear()
 
@@ -123,7 +123,7 @@ def look(envs, scripts, network=None, draw=False):
         outputs = network.forward([env.observation for env, *_ in active]) if network else ()
         if draw:
             for output, (env, _, _, drawn) in zip(outputs, active):
-                drawn.append(sample(output[:-1], env.uniform())[0])
+                drawn.append(sample(output[:-1], env.chance.random())[0])
         for env, script, *_ in active:
             env.score += env.game.act(script.codes[t])
             env.steps += 1

@@ -4,6 +4,8 @@ import contextlib
 
 import numpy as np
 
+from pg_mpi.agent.policy import sample
+
 FRAMES = 2000  # screens that a rank keeps at most: 67 MB
 
 
@@ -70,7 +72,7 @@ class StubActions:
 
     def restore(self, state):
         self._now = 0
-        self._game.restore(state)
+        return self._game.restore(state)
 
     def __getattr__(self, name):
         return getattr(self._game, name)
@@ -84,6 +86,13 @@ class StubNetwork:
 
     def forward(self, observations):
         return [self._outputs.copy() for _ in observations]
+
+    def act(self, observations, chances):
+        outputs = self.forward(observations)
+        return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
+
+    def value(self, observation):
+        return 0.0
 
     def flops(self, steps, active):
         return 0

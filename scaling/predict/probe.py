@@ -34,7 +34,7 @@ def probe(path, arrays, facts, envs_per_rank):
     envs = [Env(index, config, knowledge) for index in range(config.envs_per_rank)]
     learner = build.make_learner(config, policy, World(), Phases())
     tally = Tally()
-    snapshot.apply(arrays, facts, policy, learner, tally, envs)
+    snapshot.apply(arrays, facts, knowledge, policy, learner, tally, envs)
     now = stage(config, tally.env_steps)
     player, network = Player(envs, knowledge.codes, config, Phases()), policy.expand()
     rounds = [player.play(network, now.rollouts) for _ in range(ROUNDS)]

@@ -19,13 +19,14 @@ def test_trajectory_keeps_what_it_was_given():
     for t, seen in enumerate(given):
         trajectory.record(seen, t % 3, -0.5 * t, 0.25 * t, float(t % 2), t % 7 == 0)
     assert trajectory.length == 50 and trajectory.ended
-    trajectory.add_reward(0.5)
+    trajectory.foresee(0.5)
     np.testing.assert_array_equal(trajectory.observed, np.concatenate(given))
     np.testing.assert_array_equal(trajectory.counts, [len(seen) for seen in given])
     np.testing.assert_array_equal(trajectory.actions, np.arange(50) % 3)
     np.testing.assert_array_equal(trajectory.log_probs, -0.5 * np.arange(50))
     np.testing.assert_array_equal(trajectory.values, 0.25 * np.arange(50))
-    np.testing.assert_array_equal(trajectory.rewards, np.append(np.arange(49) % 2, 1.5))
+    np.testing.assert_array_equal(trajectory.rewards, np.arange(50) % 2)
+    assert trajectory.ahead == [(49, 0.5)]
     np.testing.assert_array_equal(trajectory.ends, np.arange(50) % 7 == 0)
 
 

@@ -1,0 +1,126 @@
+"""What a run knows of an Atari game before it plays, and the emulators and encoders that are made of it."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from pg_mpi.errors import UsageError
+from pg_mpi.game import actions, motion
+from pg_mpi.game.atari import NOOP, AtariGame
+from pg_mpi.game.features import PIXELS, FrameEncoder
+from pg_mpi.game.shapes import HEIGHT, WIDTH
+from pg_mpi.game.survey import find_scene
+
+CROWDED = 0.2  # share of active positions from which on observations are hardly sparse
+
+
+@dataclasses.dataclass(frozen=True)
+class Arcade:
+    """An Atari game.
+
+    Attributes:
+        backgrounds: uint8 (B, 80, 80), the background colours of each position.
+        planes: uint8 (256,), the plane of each colour.
+        active: share of positions that are active, on average; None where it was not looked at.
+        codes: ALE action code of each of the policy's actions.
+        swap: the action each one becomes when the screen is turned upside down, or None.
+    """
+
+    backgrounds: np.ndarray
+    planes: np.ndarray
+    codes: list
+    swap: list | None
+    active: float | None = None
+
+    sparse: ClassVar = True  # an observation is a set of active inputs
+    gaussian: ClassVar = False  # actions are not numbers
+    idle: ClassVar = NOOP  # the code of doing nothing
+
+    @property
+    def colours(self):
+        """How many planes of colours there are."""
+        return int(self.planes.max()) + 1
+
+    def inputs(self, config):
+        """How many inputs may be active."""
+        return 2 * self.colours * PIXELS + (motion.INPUTS if config.features in ("motion", "course") else 0)
+
+    def origin(self, config):
+        """Nothing: active inputs are not scaled."""
+        return ()
+
+    @property
+    def encoded_bytes(self):
+        """Shape of an encoder's state."""
+        return (3, self.colours * PIXELS // 8)
+
+    def make_game(self, config, rng):
+        """An emulator with a new game. Takes 0.1 to 0.25 s, nearly all for colours that nobody looks at."""
+        return make_game(config, rng)
+
+    def make_encoder(self, config):
+        """What turns an emulator's screens into observations."""
+        return FrameEncoder(config.features, self.backgrounds, self.planes)
+
+    def says(self, config):
+        """What a policy does here, what it sees, and lines on what else the user should know."""
+        planes = f" in {self.colours} colours" if self.colours > 1 else ""
+        lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]
+        if self.active is not None and self.active > CROWDED:
+            lines.append(
+                f"{100 * self.active:.0f} % of the screen differs from its usual background (Pong: 0.5 %), as where it "
+                "scrolls: sparse features hardly apply, and learning will be slow"
+            )
+        return lines
+
+    def saved(self):
+        """(arrays, facts) for a checkpoint, see ``restored``."""
+        arrays = {"backgrounds": self.backgrounds, "planes": self.planes}
+        return arrays, {"codes": self.codes, "swap": self.swap}
+
+
+def make_game(config, rng):
+    """An emulator with a new game, as the settings say."""
+    return AtariGame(
+        config.env_id,
+        rng,
+        config.frame_skip,
+        config.sticky,
+        config.max_frames,
+        mode=config.mode,
+        difficulty=config.difficulty,
+    )
+
+
+def check(config):
+    """Raise ``UsageError`` for an unknown game or symmetry."""
+    actions.mirror_pairs(config.symmetry, config.env_id)
+
+
+def learn(config):
+    """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
+    pairs = actions.mirror_pairs(config.symmetry, config.env_id)
+    version = config.mode, config.difficulty
+    codes = actions.choose(config.actions, config.env_id, config.frame_skip, *version)
+    swap = actions.mirrored(codes, pairs) if pairs else None
+    if len(codes) < 2:
+        raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
+    backgrounds, planes, active = find_scene(config.env_id, config.frame_skip, *version)
+    return Arcade(backgrounds, planes, codes, swap, float(active))
+
+
+def restored(arrays, facts):
+    """The ``Arcade`` that a checkpoint holds. Raises nearly anything for what is none."""
+    codes, swap = [int(code) for code in facts["codes"]], facts["swap"]
+    if swap is not None:
+        swap = [int(action) for action in swap]
+        if sorted(swap) != list(range(len(codes))):
+            raise ValueError(f"actions exchanged as {swap}")
+    backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
+    if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
+        raise ValueError(f"backgrounds of shape {backgrounds.shape}")
+    planes = np.asarray(arrays.get("planes", np.zeros(256)), dtype=np.uint8)  # older checkpoints lack them
+    if planes.shape != (256,) or planes.max() > 15:
+        raise ValueError("planes of colours")
+    return Arcade(backgrounds, planes, codes, swap)

@@ -1,0 +1,87 @@
+"""Settings that go together: the presets, and what is usual for a kind of env."""
+
+import math
+
+PRESETS = {
+    "default": {},
+    "fast": {
+        "sync": "steps",
+        "envs_per_rank": 8,
+        "rollout_growth": 3,
+    },
+    "karpathy": {
+        "method": "reinforce",
+        "features": "difference",
+        "actions": "pair",
+        "action_logits": "own",
+        "tiles": "off",
+        "symmetry": "off",
+        "hidden": 200,
+        "init_scale": 1 / math.sqrt(6400),
+        "learning_rate": 1e-3,
+        "anneal_timesteps": 0,
+        "loss_weight": 1.0,
+        "rollout_growth": 1,
+        "desired_kl": 0.0,
+        "gamma": 0.99,
+    },
+}
+
+#: The defaults of the settings are Pong's. What differs for other Atari games:
+ARCADE = {
+    "features": "motion",
+    "tiles": "on",
+    "gamma": 0.99,
+    "return_ends": "game",
+    "loss_weight": 1.0,
+}
+
+#: And for environments of Gymnasium, or of one's own:
+GYMNASIUM = {
+    "sync": "steps",
+    "envs_per_rank": 4,
+    "num_steps": 128,
+    "rollout_growth": 1,
+    "frame_skip": 1,
+    "sticky": 0.0,
+    "symmetry": "off",
+    "learning_rate": 1e-3,
+    "anneal_timesteps": 0,
+    "desired_kl": 0.0,
+    "loss_weight": 1.0,
+    "gamma": 0.99,
+    "return_ends": "game",
+    "update_epochs": 10,
+    "minibatch_size": 256,
+    "ent_coef": 0.0,
+    "vf_coef": 0.5,
+    "rewards": "scaled",
+}
+
+ARCADE_ONLY = (
+    "frame_skip",
+    "sticky",
+    "max_frames",
+    "mode",
+    "difficulty",
+    "life_loss",
+    "features",
+    "tiles",
+    "symmetry",
+    "actions",
+    "action_logits",
+    "init_scale",
+)
+ENVIRONMENTS_ONLY = ("normalise", "squash")
+
+
+def usual(env_id):
+    """What is usual for an env, where neither a preset nor a flag says more: a dict of settings."""
+    if env_id.startswith("ALE/"):
+        return {} if env_id.startswith("ALE/Pong-") else ARCADE
+    return GYMNASIUM
+
+
+def without_meaning(env_id):
+    """Settings that mean nothing for an env: names."""
+    return ENVIRONMENTS_ONLY if env_id.startswith("ALE/") else ARCADE_ONLY

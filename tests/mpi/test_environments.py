@@ -1,0 +1,126 @@
+"""Training on environments of Gymnasium and on one's own: it learns, resumes bit for bit, and says what is wrong."""
+
+import json
+import os
+
+import pytest
+from jobs import ROOT, command, deterministic, metrics, newest, one_line, run, train
+
+CARTPOLE = ["--env-id", "CartPole-v1", "--hidden", 64]
+TESTS = str(ROOT / "tests")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "examples.corridor:Corridor"])
+def test_bit_exact(tmp_path, ranks, env_id):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    flags = ["--env-id", env_id, "--num-steps", 64, "--envs-per-rank", 6 // ranks, "--minibatch-size", 96]
+    train(ranks, whole, *flags, "--total-timesteps", 4000)
+    for budget in (1500, 4000):
+        train(ranks, parts, *flags, "--total-timesteps", budget)
+    assert metrics(parts)[-1]["restarts"] >= 1
+    assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(parts)[0])
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_the_same_bits_on_any_number_of_ranks(tmp_path, env_id):
+    """Scaled observations and rewards included: their sums are exact too."""
+    found = set()
+    for ranks in (1, 2, 4):
+        cwd = tmp_path / str(ranks)
+        cwd.mkdir()
+        flags = ["--env-id", env_id, "--envs-per-rank", 4 // ranks, "--num-steps", 64, "--minibatch-size", 64]
+        train(ranks, cwd, *flags, "--reproducible", "--total-timesteps", 3000)
+        found.add(newest(cwd)[1])
+    assert len(found) == 1
+
+
+def test_cartpole_is_learned(tmp_path):
+    """475 over 100 games, in fewer steps than two cores play in 20 s; then greedy games from the checkpoint."""
+    flags = ["--env-id", "CartPole-v1", "--target-return", 475, "--total-timesteps", 250_000]
+    line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
+    result = run(line, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads((tmp_path / "run" / "DONE").read_text())["return_mean"] >= 475, result.stdout
+    result = run(command(2, "pg_mpi.evaluate", "run", "--games", 20, "--greedy", "--json"), tmp_path)
+    assert json.loads(result.stdout.splitlines()[-1])["mean"] > 450, result.stdout + result.stderr
+
+
+def test_a_game_that_cannot_be_saved_starts_anew(tmp_path):
+    flags = ["--env-id", "own_envs:Hiding"]
+    for budget in (1500, 3000):
+        result = train(2, tmp_path, *flags, "--total-timesteps", budget, PYTHONPATH=f"{ROOT}:{TESTS}")
+        assert "cannot be saved: a resumed run starts games under way anew" in result.stdout
+    assert all(line["length_mean"] == 10 for line in metrics(tmp_path)), "no game is counted with steps that are gone"
+
+
+@pytest.mark.parametrize("policy", ["linear_policy:Linear"])
+def test_a_policy_of_ones_own_learns_and_resumes(tmp_path, policy):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    flags = ["--env-id", "examples.corridor:Corridor", "--policy", f"examples.{policy}", "--update-epochs", 8]
+    train(2, whole, *flags, "--total-timesteps", 12_000)
+    for budget in (6000, 12_000):
+        train(2, parts, *flags, "--total-timesteps", budget)
+    assert newest(whole)[1] == newest(parts)[1]
+    if policy.startswith("linear"):
+        assert metrics(whole)[-1]["return_mean"] < 0.9, "which end is right is no linear question"
+
+
+def test_a_policy_of_ones_own_plays_atari(tmp_path):
+    """It gets sparse matrices there."""
+    flags = ["--env-id", "ALE/Pong-v5", "--policy", "own_policies:Sparse", "--sync", "steps", "--num-steps", 64]
+    train(2, tmp_path, *flags, "--minibatch-size", 64, "--total-timesteps", 1000, PYTHONPATH=f"{ROOT}:{TESTS}")
+    assert metrics(tmp_path)[-1]["approx_kl"] > 0
+
+
+CASES = {
+    "unknown": (["--env-id", "CartPool-v1"], "did you mean CartPole-v1?"),
+    "space": (["--env-id", "own_envs:Tupled"], "supported are Box and Discrete observations"),
+    "no such name": (["--env-id", "own_envs:Nothing"], "unknown env 'own_envs:Nothing'"),
+    "an image": (["--env-id", "Pong-v4"], "Atari games are ALE/Pong-v5"),
+    "a flag of Atari's": ([*CARTPOLE, "--sticky", "0.1"], "--sticky means nothing for CartPole-v1: leave it out"),
+    "a flag of vectors": (["--squash", "tanh"], "--squash means nothing for ALE/Pong-v5: leave it out"),
+    "karpathy": ([*CARTPOLE, "--preset", "karpathy"], "--method reinforce is for Atari games"),
+    "replay": ([*CARTPOLE, "--replay"], "--replay remembers active pixels"),
+    "no class": ([*CARTPOLE, "--policy", "own_policies:Nobody"], "names no class: give package.module:Class, or usual"),
+    "no module": ([*CARTPOLE, "--policy", "linear"], "names no class: give package.module:Class, or usual"),
+    "no policy": (
+        [*CARTPOLE, "--policy", "own_policies:Wooden"],
+        "theta must be a numpy array, float32 (P,), not list",
+    ),
+    "mode": (["--env-id", "ALE/Pong-v5", "--mode", "7"], "ALE/Pong-v5 has no --mode 7: give one of 0, 1"),
+    "difficulty": (["--difficulty", "9"], "ALE/Pong-v5 has no --difficulty 9: give one of 0, 1, 2, 3"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused_before_anything_is_written(tmp_path, case):
+    flags, line = CASES[case]
+    result = train(2, tmp_path, *flags, code=2, PYTHONPATH=f"{ROOT}:{TESTS}")
+    assert line in one_line(result)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("flag", ["--env-id", "--policy"])
+def test_what_does_not_import_is_shown_once(tmp_path, flag):
+    result = train(2, tmp_path, *CARTPOLE, flag, "own_broken:Env", code=2, PYTHONPATH=f"{ROOT}:{TESTS}")
+    assert result.stderr.count("Traceback") == 1 and "Env = 1 / 0" in result.stderr
+    assert result.stderr.count("own_broken does not import: ZeroDivisionError") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--env-id", "own_envs:LateNan"], "own_envs:LateNan gave a reward of nan"),
+        (["--env-id", "own_envs:LateShape"], "own_envs:LateShape gave an observation of shape (3,), not (2,)"),
+        ([*CARTPOLE, "--policy", "own_policies:Short"], "backward gave (14,), and theta is (15,)"),
+    ],
+)
+def test_what_goes_wrong_later_ends_the_job(tmp_path, flags, says):
+    """After it began, on whichever rank: exit code 1, and what it was."""
+    result = train(2, tmp_path, *flags, "--total-timesteps", 5000, code=1, PYTHONPATH=f"{ROOT}:{TESTS}")
+    assert says in result.stderr

@@ -1,0 +1,3 @@
+"""A module that does not import."""
+
+Env = 1 / 0

@@ -1,0 +1,95 @@
+"""Environments that go right and wrong, for ``--env-id own_envs:NAME``."""
+
+import numpy as np
+from gymnasium import spaces
+
+
+class Base:
+    """Ten steps of nothing."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, seed=None):
+        self.steps = 0
+        return self.see(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.see(), self.pay(), self.steps == 10, False, {}
+
+    def see(self):
+        return np.zeros(self.observation_space.shape)
+
+    def pay(self):
+        return 0.0
+
+
+class Hiding(Base):
+    """Its state is where nobody looks."""
+
+    def reset(self, seed=None):
+        self.hidden = iter(np.random.default_rng(seed).random(100))
+        return super().reset(seed)
+
+    def see(self):
+        return np.full(2, next(self.hidden))
+
+
+class Square(Base):
+    """Observations of two axes, and one action with bounds and one without."""
+
+    observation_space = spaces.Box(0, 5, (2, 3))
+    action_space = spaces.Box(np.array([-2.0, -np.inf]), np.array([2.0, np.inf]), dtype=np.float64)
+
+    def see(self):
+        return np.arange(6).reshape(2, 3)
+
+    def step(self, action):
+        self.taken = action
+        return super().step(action)
+
+
+class Tupled(Base):
+    observation_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3)))
+
+
+class Texting(Base):
+    action_space = spaces.Text(5)
+
+
+class Alone(Base):
+    action_space = spaces.Discrete(1)
+
+
+class NanReward(Base):
+    def pay(self):
+        return float("nan") if self.steps == 5 else 0.0
+
+
+class NanSeen(Base):
+    def see(self):
+        return np.array([0.0, np.inf if self.steps == 5 else 1.0])
+
+
+class Reshaped(Base):
+    def see(self):
+        return np.zeros(3 if self.steps == 5 else 2)
+
+
+class LateNan(Base):
+    """Longer than the look that is taken at an environment before a run."""
+
+    count = 0
+
+    def pay(self):
+        LateNan.count += 1
+        return float("nan") if LateNan.count == 1500 else 0.0
+
+
+class LateShape(Base):
+    count = 0
+
+    def see(self):
+        LateShape.count += 1
+        return np.zeros(3 if LateShape.count == 1500 else 2)
