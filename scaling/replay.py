@@ -24,6 +24,7 @@ from scaling import command
 from scaling.pictures import speed
 
 KIND = ("replay", 1)
+IN_A_ROW = 5  # draws of each way before it is another's turn, which has swept the caches
 MOST_TORCH = 1 << 24  # categories of torch.multinomial
 
 
@@ -90,13 +91,15 @@ def measure(entries, batch, repeats):
         torch.set_num_threads(1)
         tensor = torch.from_numpy(returns)
     batch, found = max(1, min(batch, entries // 2)), {}  # choice cannot do with fewer that weigh anything
-    for turn in range(repeats + 1):  # the first finds cold caches, and does not count
-        times = dict(zip(("prob_ms", "draw_ms"), numpy_way(returns, batch, rng)))
-        times |= dict(zip(("our_write_ms", "our_draw_ms"), our_way(tree, batch, rng)))
+    for turn in range(repeats + 1):  # the first one does not count
+        times = {("prob_ms", "draw_ms"): [numpy_way(returns, batch, rng) for _ in range(IN_A_ROW)]}
+        times["our_write_ms", "our_draw_ms"] = ours = [our_way(tree, batch, rng) for _ in range(IN_A_ROW)]
+        times["ours_cold_ms",] = [(sum(ours[0]),)]
         if with_torch:
-            times["torch_ms"] = torch_way(tensor, batch)
-        for name, seconds in times.items() if turn else ():
-            found.setdefault(name, []).append(1e3 * seconds)
+            times["torch_ms",] = [(torch_way(tensor, batch),) for _ in range(IN_A_ROW)]
+        for names, rows in times.items() if turn else ():
+            for name, seconds in zip(names, zip(*rows)):
+                found.setdefault(name, []).append(1e3 * statistics.median(seconds))
     medians = {name: statistics.median(each) for name, each in found.items()}
     naive, ours = medians["prob_ms"] + medians["draw_ms"], medians["our_write_ms"] + medians["our_draw_ms"]
     medians = {"torch_ms": None, **medians, "naive_ms": naive, "ours_ms": ours, "speedup": naive / ours}
@@ -123,7 +126,8 @@ def main(argv):
     result = rows[sizes.index(entries)] | {"growth": rows}
     print(
         f"{entries:,} entries: probabilities {result['prob_ms']:.2f} ms and choice {result['draw_ms']:.2f} ms; ours "
-        f"{result['our_draw_ms']:.3f} ms, and {result['our_write_ms']:.3f} ms for a new return before each draw"
+        f"{result['our_draw_ms']:.3f} ms, and {result['our_write_ms']:.3f} ms for a new return before each draw; both "
+        f"{result['ours_cold_ms']:.3f} ms the first time after the other ways swept the caches"
     )
     if args.out:
         write_csv(os.path.join(args.out, "replay.csv"), *KIND, rows, command.facts("scaling.replay", argv))

@@ -22,6 +22,7 @@ Integers = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
 
 FAN = 32  # children of a node: few levels, and one call for the children of many nodes
+ROOT = 2048  # most children of the root, where one search finds the children of all that is looked for
 GRID = 2.0**-20
 ROUNDS = 3  # of drawing more where some came twice, before they are taken out
 
@@ -29,8 +30,9 @@ ROUNDS = 3  # of drawing more where some came twice, before they are taken out
 class ReturnTree:
     """Returns by place, 0 to ``capacity`` - 1, of which any may be empty.
 
-    Every level holds for each group of ``FAN`` nodes the sums of their returns *up to* each, in units of the grid, and
-    likewise the counts: what is looked for at random is found without adding anything up.
+    Every level holds for each group of nodes the sums of their returns *up to* each, in units of the grid, and likewise
+    the counts: what is looked for at random is found without adding anything up. Groups are of ``FAN`` nodes, and the
+    last one, the root, of all that are left.
 
     Attributes:
         limit: returns may be so large, either way, for their sums to be exact.
@@ -40,13 +42,15 @@ class ReturnTree:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.limit = 2.0**51 * GRID / capacity
-        groups = [-(-capacity // FAN)]
-        while groups[-1] > 1:
-            groups.append(-(-groups[-1] // FAN))
-        self._sums = [np.zeros((number, FAN)) for number in groups]
-        kinds = [np.uint8] + [np.float64] * (len(groups) - 1)
-        self._counts = [np.zeros((number, FAN), kind) for number, kind in zip(groups, kinds)]
-        self._least = [np.full((number, FAN), np.inf) for number in groups[1:]]  # below each node
+        shapes = [(-(-capacity // FAN), FAN)]
+        while shapes[-1][0] > ROOT:
+            shapes.append((-(-shapes[-1][0] // FAN), FAN))
+        shapes.append((1, shapes[-1][0]))
+        self._sums = [np.zeros(shape) for shape in shapes]
+        kinds = [np.uint8] + [np.float64] * (len(shapes) - 1)
+        self._counts = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds)]
+        self._least = [np.full(shape, np.inf) for shape in shapes[1:]]  # below each node
+        self._upto = np.empty((0, FAN))
         self.nbytes = sum(level.nbytes for level in (*self._sums, *self._counts, *self._least))
 
     def __len__(self) -> int:
@@ -75,10 +79,7 @@ class ReturnTree:
 
     def least(self) -> float:
         """The smallest return; infinity where there is none."""
-        if self._least:
-            return float(self._least[-1].min()) * GRID
-        sums, counts = _apart(self._sums[0][0]), _apart(self._counts[0][0])
-        return float(sums[counts > 0].min(initial=np.inf)) * GRID
+        return float(self._least[-1].min()) * GRID
 
     def draw(self, count: int, rng: np.random.Generator) -> Integers:
         """``count`` different places, int64 (count,), in the order in which they were drawn.
@@ -123,13 +124,22 @@ class ReturnTree:
 
         A weight is ``of_count``, and the return too if ``of_sum``.
         """
-        nodes = np.zeros(len(targets), dtype=np.int64)
+        weights = self._counts[-1][0] * of_count
+        if of_sum:
+            weights += self._sums[-1][0]
+        nodes: Integers = weights.searchsorted(targets, side="right")
+        targets -= np.where(nodes > 0, weights.take(nodes - 1), 0)
         before_first = np.arange(len(targets)) * FAN - 1
-        for sums, counts in zip(self._sums[::-1], self._counts[::-1]):
-            upto = counts.take(nodes, axis=0) * of_count
+        if len(self._upto) != len(targets):  # kept: fresh memory of this size is the half of a draw
+            self._upto, self._some = np.empty((2, len(targets), FAN))
+            self._less = np.empty(self._upto.shape, dtype=bool)
+        upto, some = self._upto, self._some
+        for sums, counts in zip(self._sums[-2::-1], self._counts[-2::-1]):
+            np.multiply(counts.take(nodes, axis=0), of_count, out=upto)
             if of_sum:
-                upto += sums.take(nodes, axis=0)
-            child = (upto <= targets[:, None]).argmin(axis=1)  # the first that is more
+                upto += sums.take(nodes, axis=0, out=some, mode="clip")
+            np.less_equal(upto, targets[:, None], out=self._less)
+            child = self._less.argmin(axis=1)  # the first that is more
             targets -= np.where(child > 0, upto.reshape(-1).take(before_first + child), 0)
             nodes = nodes * FAN + child
         return nodes
@@ -145,7 +155,7 @@ class ReturnTree:
         places, least = places[order], None
         values, counts = (np.broadcast_to(each, len(order))[order] for each in (values, counts))
         for number, (all_sums, all_counts) in enumerate(zip(self._sums, self._counts)):
-            groups, child = np.divmod(places, FAN)
+            groups, child = np.divmod(places, all_sums.shape[1])
             begins = np.append(True, groups[1:] != groups[:-1])
             group = begins.cumsum() - 1
             groups = groups[begins]
@@ -162,21 +172,38 @@ class ReturnTree:
 
     def _set_one(self, place: int, value: float, count: int) -> None:
         """The same for one leaf, without what only many are worth: sums of whole numbers may be changed in place."""
-        group, child = divmod(place, FAN)
-        sums, counts = self._sums[0][group], self._counts[0][group]
-        more = value - (sums[child] - sums[child - 1] if child else sums[child])
-        one_more = count - int(counts[child] - counts[child - 1] if child else counts[child])
-        least = np.inf
-        for number, (all_sums, all_counts) in enumerate(zip(self._sums, self._counts)):
-            sums, counts = all_sums[group], all_counts[group]
-            sums[child:] += more
-            counts[child:] += np.array(one_more).astype(counts.dtype)  # small integers without a sign wrap around
-            if number:
-                self._least[number - 1][group, child] = least
-                least = self._least[number - 1][group].min()
-            else:
-                least = _apart(sums)[_apart(counts) > 0].min(initial=np.inf)
-            group, child = divmod(group, FAN)
+        before, had = self._leaf(self._sums[0], place), int(self._leaf(self._counts[0], place))
+        more, one_more, node = value - before, count - had, place
+        for sums, counts in zip(self._sums, self._counts):
+            group, child = divmod(node, sums.shape[1])
+            sums[group, child:] += more
+            if one_more:
+                counts[group, child:] += np.array(one_more).astype(counts.dtype)  # without a sign they wrap around
+            node = group
+        self._lower(place // FAN, before if had else np.inf, value if count else np.inf)
+
+    def _leaf(self, upto: NDArray[Any], place: int) -> float:
+        """A single value of the lowest level, from the sums up to each."""
+        return float(upto.item(place)) - (float(upto.item(place - 1)) if place % FAN else 0.0)
+
+    def _lower(self, node: int, before: float, after: float) -> None:
+        """Keep the smallest return below each node, once one below ``node`` has changed."""
+        for number, level in enumerate(self._least):
+            known = level.item(node)
+            if before > known and after > known:
+                return
+            smallest = after
+            if after > known:  # and the smallest one is gone
+                smallest = float(self._least[number - 1][node].min() if number else self._least_leaf(node))
+            if smallest == known:
+                return
+            level.flat[node] = smallest
+            node, before, after = node // FAN, known, smallest
+
+    def _least_leaf(self, group: int) -> float:
+        """The smallest return of a group of leaves."""
+        sums, counts = _apart(self._sums[0][group]), _apart(self._counts[0][group])
+        return float(sums[counts > 0].min(initial=np.inf))
 
 
 def _firsts(drawn: Integers) -> Integers:
