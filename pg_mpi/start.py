@@ -66,6 +66,8 @@ def find_start(config, given, ranks):
         _check_settings(config, ranks)
         _check_progress(folder, config, 0)
         knowledge = choice.learn(config)
+        if config.policy != "usual":
+            build.make_policy(config, knowledge)  # what is wrong with it is found here, and said once
         _open_new(folder)
         return Start(config, folder, knowledge)
     try:
