@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-batch test-browser chaos soak flamegraph lint clean
+.PHONY: help train test test-batch test-browser test-games test-torch chaos soak flamegraph lint clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -18,7 +18,7 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its l
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
 
 test: $(STAMP)  ## run the tests, some at a time; ARGS="-n 0": one after the other
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser' $(ARGS)
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser and not games and not torch' $(ARGS)
 
 test-batch: $(STAMP)  ## run the job scripts on a real SLURM of four nodes, here (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh
@@ -27,6 +27,13 @@ test-batch: $(STAMP)  ## run the job scripts on a real SLURM of four nodes, here
 test-browser: $(STAMP)  ## look at the report in a real browser, light and dark (installs Chromium on Debian, as root)
 	@sh tests/browser/install.sh
 	@$(PY) -m pytest tests/browser $(ARGS)
+
+test-games: $(STAMP)  ## play, learn and resume every game that ale-py ships
+	@$(PY) -m pytest tests/games $(ARGS)
+
+test-torch: $(STAMP)  ## try the example of a policy in torch (installs torch: gigabytes)
+	@$(PY) -c 'import torch' 2>/dev/null || $(PIP) '.[torch]'
+	@$(PY) -m pytest tests/torch $(ARGS)
 
 chaos: $(STAMP)  ## kill, stop, fill, spoil and cut what a run needs, and count what is lost; CHAOS=full: for hours
 	@$(PY) tests/chaos/run.py $(ARGS)

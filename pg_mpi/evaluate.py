@@ -39,6 +39,7 @@ def parser():
     p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
     p.add_argument("--games", default="100", help="how many games (default: 100)")
     p.add_argument("--sticky", help="probability of a repeated action (default: as the run was trained)")
+    p.add_argument("--random", action="store_true", help="take random actions instead, all equally likely")
     p.add_argument("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
     p.add_argument("--seed", default="0", help="root of the games' random streams (default: 0)")
     p.add_argument("--video", metavar="FILE", help="also write the first game as .mp4 or .gif (extra: video)")
@@ -53,7 +54,8 @@ def main(world, argv):
     snapshot.check_size(config, weights["theta"])
     policy = build.make_policy(config, knowledge)
     snapshot.fill_policy(policy, weights)
-    evaluator = Evaluator(policy.expand(), config, knowledge, args)
+    network = Chance(knowledge) if args.random else policy.expand()
+    evaluator = Evaluator(network, config, knowledge, args)
     mine = range(world.rank, args.games, world.size)
     results, spoken = [], time.monotonic()
     for index in mine:
@@ -67,6 +69,20 @@ def main(world, argv):
         played = sorted(result for part in parts for result in part)
         _tell(args, config, path, world.size, [score for _, score, _ in played], [steps for *_, steps in played])
     return 0
+
+
+class Chance:
+    """In place of a network: actions that are all equally likely."""
+
+    def __init__(self, knowledge):
+        self._knowledge = knowledge
+
+    def act(self, observations, chances):
+        """(value, action, log-probability) for each observation; the numbers of an action are between -1 and 1."""
+        known = self._knowledge
+        if known.gaussian:
+            return [(0.0, chance.uniform(-1, 1, len(known.spaces.low)), 0.0) for chance in chances]
+        return [(0.0, int(chance.integers(len(known.codes))), 0.0) for chance in chances]
 
 
 class Evaluator:
@@ -116,6 +132,8 @@ def _prepare(argv, ranks):
     for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
         if getattr(args, name) is not None:
             setattr(args, name, checked(parse, getattr(args, name), f"--{name}"))
+    if args.random and args.greedy:
+        raise UsageError("--random and --greedy contradict each other: give one")
     if ranks > args.games:
         raise UsageError(f"{ranks} ranks for {args.games} games: start at most {args.games} ranks, or raise --games")
     if args.video:
@@ -137,7 +155,7 @@ def _prepare(argv, ranks):
 def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
     low, high = interval(scores)
     starts = f", up to {MOST_NOOPS} random no-ops at the start" if args.sticky == 0 else ""
-    draws = "greedy" if args.greedy else "sampled"
+    draws = "random" if args.random else "greedy" if args.greedy else "sampled"
     print(
         f"{config.env_id} from {path}\n"
         f"protocol: {len(scores)} full games, sticky actions {args.sticky:g}, {draws} actions, frame skip "
@@ -156,6 +174,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
         "ci95": [low, high],
         "sticky": args.sticky,
         "greedy": args.greedy,
+        "random": args.random,
         "seed": args.seed,
         "env_id": config.env_id,
         "checkpoint": path,
@@ -164,7 +183,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
         "scores": scores,
         "lengths": lengths,
     }
-    if os.path.isdir(args.run):
+    if os.path.isdir(args.run) and not args.random:
         _keep(args, result)
     if args.json:
         print(json.dumps(result), flush=True)

@@ -2,6 +2,7 @@
 
 import shlex
 import signal
+import subprocess
 import sys
 
 from pg_mpi.cluster import launched, mpirun
@@ -42,6 +43,16 @@ def check_flags(words, ours, refused):
             raise UsageError(f"unknown argument {flag}{nearest(flag, known + theirs)}: see --help")
         if flag[2:].replace("-", "_") in refused:
             raise UsageError(f"{flag} means nothing here: each run has its own, see --help")
+
+
+def start(ranks, *words, codes=(0,)):
+    """Run a module on this many ranks; its standard output. Raises ``RuntimeError`` for any other exit code."""
+    command = [*mpirun.mpirun_command(ranks), sys.executable, "-m", *words]
+    print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    if done.returncode not in codes:
+        raise RuntimeError(f"exit code {done.returncode} of {' '.join(words[:3])} ...")
+    return done.stdout
 
 
 def _stop(number, frame):

@@ -10,14 +10,13 @@ the medians, ``--picture`` draws the curves. Run folders stay in ``--runs``.
 
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import mpirun_command
 from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, duration, integer, real, span
+from scaling.command import start
 from scaling.curves import summary
 from scaling.pictures.learning import draw_seeds
 from scaling.tables import seeds_table
@@ -72,7 +71,7 @@ def train(run, preset, seed, ranks, args):
     """One training run; a run that an earlier call left unfinished is refused, for its seconds would be torn."""
     budgets = ["--target-return", args.target, "--max-walltime", args.limit]
     flags = ["--preset", preset, "--seed", str(seed), "--run-dir", str(run), "--resume", "never", *args.flags]
-    _start(ranks, "pg_mpi.train", *flags, *budgets, codes=(0, 75))
+    start(ranks, "pg_mpi.train", *flags, *budgets, codes=(0, 75))
 
 
 def evaluate(result, run, ranks):
@@ -81,20 +80,10 @@ def evaluate(result, run, ranks):
     evaluations = content.setdefault("evaluations", [])
     for sticky, greedy in WAYS[len(evaluations) :]:
         flags = ["--games", "100", "--sticky", str(sticky), "--json", *(["--greedy"] if greedy else [])]
-        reply = json.loads(_start(ranks, "pg_mpi.evaluate", str(run), *flags).splitlines()[-1])
+        reply = json.loads(start(ranks, "pg_mpi.evaluate", str(run), *flags).splitlines()[-1])
         kept = ("sticky", "greedy", "games", "seed", "mean", "median", "ci95", "length_mean")
         evaluations.append({key: reply[key] for key in kept})
         result.write_text(json.dumps(content) + "\n", encoding="utf-8")
-
-
-def _start(ranks, *words, codes=(0,)):
-    """Run a module on this many ranks; its standard output. Raises ``RuntimeError`` for any other exit code."""
-    command = [*mpirun_command(ranks), sys.executable, "-m", *words]
-    print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    if done.returncode not in codes:
-        raise RuntimeError(f"exit code {done.returncode}")
-    return done.stdout
 
 
 if __name__ == "__main__":

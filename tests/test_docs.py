@@ -14,7 +14,7 @@ from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
-from scaling import bandit, cost, fit, replay, search, seeds, sweep, threads, trace, waiting
+from scaling import bandit, cost, fit, games, replay, search, seeds, sweep, threads, trace, waiting
 from scaling.ceiling import __main__ as ceiling
 from scaling.lockstep import __main__ as lockstep
 from scaling.predict import __main__ as predict
@@ -27,6 +27,7 @@ TOOLS = (
     check,
     cost,
     fit,
+    games,
     lockstep,
     predict,
     replay,
@@ -109,3 +110,13 @@ def test_the_tour_names_every_room():
     tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     for path in sorted(Path(ROOT / "pg_mpi" / "agent").glob("[a-z]*.py")):
         assert f"pg_mpi/agent/{path.name}" in tour
+
+
+def test_what_own_md_shows_is_in_the_examples():
+    """Each block of Python on the page stands in an example, line by line, but for docstrings and comments."""
+    examples = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.py")))
+    kept = {line.strip() for line in examples.splitlines()}
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "own.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    for line in "\n".join(blocks).splitlines():
+        assert line.strip() in kept, line

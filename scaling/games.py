@@ -1,0 +1,115 @@
+"""How well other games are learned: ``python -m scaling.games``.
+
+Each game is trained from scratch with several seeds, one after another, for the same time; then the last weights and a
+random policy play full games in the same way. Published scores stand beside them. FOLDER gets one JSON file a run, and
+those that are there are not run again.
+"""
+
+import json
+import statistics
+from pathlib import Path
+
+from pg_mpi.config import Parser
+from pg_mpi.errors import UsageError
+from pg_mpi.parse import checked, duration, integer, nearest, span
+from scaling import command
+from scaling.points import read_metrics
+
+#: (random, human) by Mnih et al., "Human-level control through deep reinforcement learning" (2015), extended data
+#: table 2: without sticky actions, games of at most five minutes.
+PUBLISHED = {
+    "ALE/Boxing-v5": (0.1, 4.3),
+    "ALE/Breakout-v5": (1.7, 31.8),
+    "ALE/Freeway-v5": (0.0, 29.6),
+    "ALE/Pong-v5": (-20.7, 9.3),
+    "ALE/SpaceInvaders-v5": (148, 1652),
+}
+DEFAULT = "ALE/Breakout-v5,ALE/Freeway-v5,ALE/Boxing-v5,ALE/SpaceInvaders-v5"
+
+
+def parser():
+    """The command line."""
+    p = Parser(prog="python -m scaling.games", description=__doc__.splitlines()[0], allow_abbrev=False)
+    p.add_argument("--games", default=DEFAULT, metavar="ID,ID", help=f"Gymnasium ids (default: {DEFAULT})")
+    p.add_argument("--preset", default="default", help="settings of the training (default: default)")
+    p.add_argument("--seeds", default="0-2", help="first-last (default: 0-2)")
+    p.add_argument("--ranks", default="2", help="ranks of each run (default: 2)")
+    p.add_argument("--limit", default="00:10:00", help="training time of each run (default: 00:10:00)")
+    p.add_argument("--played", default="30", help="games that are played to score a policy (default: 30)")
+    p.add_argument("--out", default="scaling/results/games", help="folder of the results")
+    p.add_argument("--runs", default="runs/games", help="folder of the run folders")
+    p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
+    p.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of pg_mpi.train")
+    return p
+
+
+def main(argv):
+    """Train and score what is missing, and tell; the process's exit code."""
+    args = parser().parse(argv)
+    seeds, ranks = checked(span, args.seeds, "--seeds"), checked(integer(), args.ranks, "--ranks")
+    checked(duration, args.limit, "--limit")
+    checked(integer(), args.played, "--played")
+    out = Path(args.out)
+    names = args.games.split(",")
+    for name in names:
+        if not name.startswith("ALE/"):
+            raise UsageError(f"--games: {name} is no Atari game{nearest(name, PUBLISHED)}")
+    if not args.table:
+        out.mkdir(parents=True, exist_ok=True)
+        for seed in seeds:
+            for name in names:
+                result = out / f"{_short(name)}-s{seed}.json"
+                if not result.exists():
+                    content = attempt(name, seed, ranks, args)
+                    result.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]
+    print(table(results))
+    return 0
+
+
+def attempt(name, seed, ranks, args):
+    """Train one game with one seed, and score it: a dict."""
+    run = Path(args.runs) / f"{_short(name)}-s{seed}"
+    flags = ["--env-id", name, "--preset", args.preset, "--seed", str(seed), "--max-walltime", args.limit]
+    command.start(ranks, "pg_mpi.train", *flags, "--run-dir", str(run), "--resume", "never", *args.flags, codes=(0, 75))
+    last = read_metrics(run)[-1]
+    first = json.loads((run / "config.json").read_text(encoding="utf-8"))["starts"][0]
+    scores = {}
+    for kind, way in (("trained", []), ("random", ["--random"])):
+        said = command.start(ranks, "pg_mpi.evaluate", str(run), "--games", args.played, *way, "--json")
+        reply = json.loads(said.splitlines()[-1])
+        scores[kind] = {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
+    kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
+    facts = {key: first[key] for key in ("commit", "time", "versions", "mpi")}
+    return {"env_id": name, "seed": seed, "preset": args.preset, **kept, **scores, **facts}
+
+
+def table(results):
+    """One row a game: medians over seeds, and from lowest to highest."""
+    lines = [
+        "| game | trained | while learning | random, here | random, human (published) | steps, millions |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in sorted({result["env_id"] for result in results}):
+        found = [result for result in results if result["env_id"] == name]
+        trained, chance = ([each[kind]["mean"] for each in found] for kind in ("trained", "random"))
+        published = ", ".join(f"{score:g}" for score in PUBLISHED[name]) if name in PUBLISHED else "-"
+        steps = statistics.median(each["env_steps"] for each in found) / 1e6
+        learning = [each["return_mean"] for each in found]
+        lines.append(
+            f"| {_short(name)}, {len(found)} seeds | {_spread(trained)} | {_spread(learning)} | {_spread(chance)} | "
+            f"{published} | {steps:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def _spread(values):
+    return f"{statistics.median(values):,.1f} ({min(values):,.1f} to {max(values):,.1f})"
+
+
+def _short(name):
+    return name.rsplit("/", 1)[-1].rsplit("-v", 1)[0]
+
+
+if __name__ == "__main__":
+    command.run(main)
