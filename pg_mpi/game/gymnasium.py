@@ -108,7 +108,7 @@ class Game:
         """The game as bytes; none where it cannot be saved."""
         if not self._kept:
             return b""
-        return self._env.state() if self._own else plain.dump(self._env)
+        return self._env.state() if self._own else plain.pack(self._env)
 
     def restore(self, state):
         """Continue from ``state`` bit for bit; without one, start a new game and return False."""
@@ -116,7 +116,7 @@ class Game:
             self.reset()
             return False
         try:
-            self._env.restore(state) if self._own else plain.load(self._env, state)
+            self._env.restore(state) if self._own else plain.unpack(self._env, state)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise CheckpointError(f"the environment refused its saved state: {error}") from None
         self._terminated = self._truncated = False

@@ -16,7 +16,7 @@ class Opaque(TypeError):
     """A value that is no plain data."""
 
 
-def dump(env):
+def pack(env):
     """The plain attributes of an environment and of all that it wraps: bytes."""
     layers = []
     for layer in _layers(env):
@@ -30,8 +30,8 @@ def dump(env):
     return json.dumps(layers).encode()
 
 
-def load(env, state):
-    """Set the attributes that ``dump`` gave. Raises nearly anything for what it did not give."""
+def unpack(env, state):
+    """Set the attributes that ``pack`` gave. Raises nearly anything for what it did not give."""
     saved = json.loads(state)
     layers = list(_layers(env))
     if len(saved) != len(layers):

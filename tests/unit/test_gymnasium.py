@@ -164,11 +164,11 @@ def test_plain_data_comes_back_as_it_was():
     holder.np_random, holder.odd = rng, np.random.Generator(np.random.MT19937(1))
     holder.space = spaces.Discrete(3)
     wrapper.env, wrapper.count = holder, 12
-    saved = plain.dump(wrapper)
+    saved = plain.pack(wrapper)
     json.loads(saved)
     expected = [holder.np_random.random(), holder.odd.random()]
     holder.things, wrapper.count, space = None, 0, holder.space
-    plain.load(wrapper, saved)
+    plain.unpack(wrapper, saved)
     assert [holder.np_random.random(), holder.odd.random()] == expected
     assert wrapper.count == 12 and holder.space is space
     *simple, pair, named = holder.things

@@ -19,14 +19,14 @@ LEVELS = [
     ["batch"],
     ["trajectory", "schedule"],
     ["config", "game", "agent", "cluster", "record"],
-    ["seeding", "parse"],
+    ["seeding", "parse", "presets"],
     ["errors"],
     ["__init__"],
 ]
 DOORS = {
     "mpi4py": {"cluster/comm.py", "cluster/mending.py", "cluster/guarded.py"},
     "ale_py": {"game/atari.py", "game/actions.py"},
-    "gymnasium": set(),
+    "gymnasium": {"game/gymnasium.py"},
     "tensorboardX": {"record/metrics.py"},
     "imageio_ffmpeg": {"record/video.py"},
     "threadpoolctl": {"cluster/pinning.py"},
