@@ -63,7 +63,8 @@ def colour_planes(counts):
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     bits = -(counts * np.log2(shares, where=shares > 0, out=np.zeros_like(shares))).sum() / max(seen, 1)
     if bits > TELLING:
-        common = np.argsort(-counts.sum(axis=0), kind="stable")[: MOST_PLANES - 1]
+        times = counts.sum(axis=0)
+        common = np.argsort(-times, kind="stable")[: min(MOST_PLANES - 1, np.count_nonzero(times))]
         planes[:] = len(common)
         planes[common] = np.arange(len(common))
     return planes
