@@ -1,8 +1,8 @@
-"""How well other games are learned: ``python -m scaling.games``.
+"""How well other games and environments are learned: ``python -m scaling.games``.
 
-Each game is trained from scratch with several seeds, one after another, for the same time; then the last weights and a
-random policy play full games in the same way. Published scores stand beside them. FOLDER gets one JSON file a run, and
-those that are there are not run again.
+Each is trained from scratch with several seeds, one after another, for the same time or to a score; then the last weights
+and a random policy play full games in the same way. Published scores stand beside them. FOLDER gets one JSON file a run,
+and those that are there are not run again.
 """
 
 import json
@@ -10,8 +10,7 @@ import statistics
 from pathlib import Path
 
 from pg_mpi.config import Parser
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, duration, integer, nearest, span
+from pg_mpi.parse import checked, duration, integer, real, span
 from scaling import command
 from scaling.points import read_metrics
 
@@ -35,6 +34,7 @@ def parser():
     p.add_argument("--seeds", default="0-2", help="first-last (default: 0-2)")
     p.add_argument("--ranks", default="2", help="ranks of each run (default: 2)")
     p.add_argument("--limit", default="00:10:00", help="training time of each run (default: 00:10:00)")
+    p.add_argument("--target", help="stop earlier at this mean of the last 100 games")
     p.add_argument("--played", default="30", help="games that are played to score a policy (default: 30)")
     p.add_argument("--out", default="scaling/results/games", help="folder of the results")
     p.add_argument("--runs", default="runs/games", help="folder of the run folders")
@@ -51,9 +51,8 @@ def main(argv):
     checked(integer(), args.played, "--played")
     out = Path(args.out)
     names = args.games.split(",")
-    for name in names:
-        if not name.startswith("ALE/"):
-            raise UsageError(f"--games: {name} is no Atari game{nearest(name, PUBLISHED)}")
+    if args.target is not None:
+        checked(real(), args.target, "--target")
     if not args.table:
         out.mkdir(parents=True, exist_ok=True)
         for seed in seeds:
@@ -71,6 +70,7 @@ def attempt(name, seed, ranks, args):
     """Train one game with one seed, and score it: a dict."""
     run = Path(args.runs) / f"{_short(name)}-s{seed}"
     flags = ["--env-id", name, "--preset", args.preset, "--seed", str(seed), "--max-walltime", args.limit]
+    flags += [] if args.target is None else ["--target-return", args.target]
     command.start(ranks, "pg_mpi.train", *flags, "--run-dir", str(run), "--resume", "never", *args.flags, codes=(0, 75))
     last = read_metrics(run)[-1]
     first = json.loads((run / "config.json").read_text(encoding="utf-8"))["starts"][0]
@@ -81,24 +81,26 @@ def attempt(name, seed, ranks, args):
         scores[kind] = {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
     facts = {key: first[key] for key in ("commit", "time", "versions", "mpi")}
-    return {"env_id": name, "seed": seed, "preset": args.preset, **kept, **scores, **facts}
+    reached = args.target is not None and (run / "DONE").exists()
+    return {"env_id": name, "seed": seed, "preset": args.preset, "reached": reached, **kept, **scores, **facts}
 
 
 def table(results):
     """One row a game: medians over seeds, and from lowest to highest."""
     lines = [
-        "| game | trained | while learning | random, here | random, human (published) | steps, millions |",
-        "|---|---|---|---|---|---|",
+        "| game | trained | while learning | random, here | random, human (published) | steps, thousands | seconds |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name in sorted({result["env_id"] for result in results}):
         found = [result for result in results if result["env_id"] == name]
         trained, chance = ([each[kind]["mean"] for each in found] for kind in ("trained", "random"))
         published = ", ".join(f"{score:g}" for score in PUBLISHED[name]) if name in PUBLISHED else "-"
-        steps = statistics.median(each["env_steps"] for each in found) / 1e6
+        steps = statistics.median(each["env_steps"] for each in found) / 1e3
+        seconds = _spread([each["wall_s"] for each in found])
         learning = [each["return_mean"] for each in found]
         lines.append(
             f"| {_short(name)}, {len(found)} seeds | {_spread(trained)} | {_spread(learning)} | {_spread(chance)} | "
-            f"{published} | {steps:.2f} |"
+            f"{published} | {steps:,.0f} | {seconds} |"
         )
     return "\n".join(lines)
 

@@ -224,8 +224,8 @@ class Environment:
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""
         spaces = self.spaces
-        does = f"{len(spaces.low)} numbers" if spaces.codes is None else f"{len(spaces.codes)} actions"
-        lines = [does, f"{spaces.numbers} numbers observed"]
+        does = f"actions of {_numbers(len(spaces.low))}" if spaces.codes is None else f"{len(spaces.codes)} actions"
+        lines = [does, f"{_numbers(spaces.numbers)} observed"]
         if not self.kept:
             lines.append(f"the state of {self.env_id} cannot be saved: a resumed run starts games under way anew")
         return lines
@@ -344,6 +344,10 @@ def _can_be_kept(known, config):
     except CheckpointError:
         return False
     return all(mine == theirs for mine, theirs in steps(after, one, other))
+
+
+def _numbers(count):
+    return f"{count} number{'s' if count > 1 else ''}"
 
 
 def _clip(action):
