@@ -1,8 +1,8 @@
 """How well other games and environments are learned: ``python -m scaling.games``.
 
-Each is trained from scratch with several seeds, one after another, for the same time or to a score; then the last weights
-and a random policy play full games in the same way. Published scores stand beside them. FOLDER gets one JSON file a run,
-and those that are there are not run again.
+Each is trained from scratch with several seeds, one after another, for the same time or to a score; then the last
+weights and a random policy play full games in the same way. Published scores stand beside them. There is one JSON file
+a run, and those that are there are not run again.
 """
 
 import json
