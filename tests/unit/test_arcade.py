@@ -190,6 +190,27 @@ def test_what_is_usual_for_a_game_comes_before_preset_and_flags():
     assert parse_train(["--env-id", "CartPole-v1"])[0].sync == "steps"
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--env-id", "CartPole-v1", "--sticky", "0.1"], "--sticky means nothing for CartPole-v1: leave it out"),
+        (["--squash", "tanh"], "--squash means nothing for ALE/Pong-v5: leave it out"),
+        (["--env-id", "CartPole-v1", "--preset", "karpathy"], "--method reinforce is for Atari games"),
+        (["--policy", "a:B", "--preset", "karpathy"], "and our own policy of them: use clipped"),
+        (["--env-id", "CartPole-v1", "--replay"], "--replay remembers active pixels"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words, says):
+    with pytest.raises(UsageError) as refused:
+        parse_train(words)[0].check(2)
+    assert says in str(refused.value)
+
+
+def test_a_difficulty_that_a_game_lacks_is_refused():
+    with pytest.raises(UsageError, match="ALE/Pong-v5 has no --difficulty 9: give one of 0, 1, 2, 3"):
+        AtariGame("ALE/Pong-v5", np.random.default_rng(0), difficulty=9)
+
+
 def test_a_crowded_screen_is_said():
     known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], None, active=0.5)
     assert any("sparse features hardly apply" in line for line in known.says(config_of("Breakout")))
