@@ -18,6 +18,7 @@ from pg_mpi.cluster.pinning import pin_threads
 from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.parse import checked, integer, real
+from pg_mpi.presets import without_meaning
 from pg_mpi.record import checkpoint, video
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
@@ -95,7 +96,7 @@ class Evaluator:
     def play(self, index, film=None):
         """Game number ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
         config, args, network = self._config, self._args, self._network
-        game = self._knowledge.make_game(config, stream(args.seed, EVALUATION_STICKY, index))
+        game = self._knowledge.make_game(config, stream(args.seed, EVALUATION_STICKY, index), film is not None)
         rng = stream(args.seed, EVALUATION_ACTIONS, index)
         score = steps = 0
         if args.sticky == 0 and self._knowledge.sparse:
@@ -148,18 +149,22 @@ def _prepare(argv, ranks):
         raise UsageError(str(error)) from None
     if args.sticky is None:
         args.sticky = config.sticky
+    elif "sticky" in without_meaning(config.env_id):
+        raise UsageError(f"--sticky means nothing for {config.env_id}: leave it out")
     weights = {name: arrays[name] for name in ("theta", "scaler") if name in arrays}
     return args, config, knowledge, weights, path
 
 
 def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
     low, high = interval(scores)
-    starts = f", up to {MOST_NOOPS} random no-ops at the start" if args.sticky == 0 else ""
+    arcade = "sticky" not in without_meaning(config.env_id)
+    starts = f", up to {MOST_NOOPS} random no-ops at the start" if arcade and args.sticky == 0 else ""
+    frames = f", frame skip {config.frame_skip}, at most {config.max_frames:,} frames a game" if arcade else ""
+    frames = f", sticky actions {args.sticky:g}{frames}" if arcade else ""
     draws = "random" if args.random else "greedy" if args.greedy else "sampled"
     print(
         f"{config.env_id} from {path}\n"
-        f"protocol: {len(scores)} full games, sticky actions {args.sticky:g}, {draws} actions, frame skip "
-        f"{config.frame_skip}, at most {config.max_frames:,} frames a game{starts}, seed {args.seed}, {ranks} ranks\n"
+        f"protocol: {len(scores)} full games, {draws} actions{frames}{starts}, seed {args.seed}, {ranks} ranks\n"
         f"mean {np.mean(scores):+.2f}   95 % interval [{low:+.2f}, {high:+.2f}] (bootstrap)   "
         f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
         f"{np.mean(lengths):,.0f} steps a game",

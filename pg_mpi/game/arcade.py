@@ -55,9 +55,17 @@ class Arcade:
         """Shape of an encoder's state."""
         return (3, self.colours * PIXELS // 8)
 
-    def make_game(self, config, rng):
+    def make_game(self, config, rng, film=False):
         """An emulator with a new game. Takes 0.1 to 0.25 s, nearly all for colours that nobody looks at."""
-        return make_game(config, rng)
+        return AtariGame(
+            config.env_id,
+            rng,
+            config.frame_skip,
+            config.sticky,
+            config.max_frames,
+            mode=config.mode,
+            difficulty=config.difficulty,
+        )
 
     def make_encoder(self, config):
         """What turns an emulator's screens into observations."""
@@ -78,19 +86,6 @@ class Arcade:
         """(arrays, facts) for a checkpoint, see ``restored``."""
         arrays = {"backgrounds": self.backgrounds, "planes": self.planes}
         return arrays, {"codes": self.codes, "swap": self.swap}
-
-
-def make_game(config, rng):
-    """An emulator with a new game, as the settings say."""
-    return AtariGame(
-        config.env_id,
-        rng,
-        config.frame_skip,
-        config.sticky,
-        config.max_frames,
-        mode=config.mode,
-        difficulty=config.difficulty,
-    )
 
 
 def check(config):

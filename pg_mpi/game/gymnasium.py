@@ -101,8 +101,14 @@ class Game:
         return bool(self._truncated and not self._terminated)
 
     def rgb(self):
-        """The game in colour: uint8 (height, width, 3)."""
-        return self._env.render()
+        """The game in colour: uint8 (height, width, 3). Raises ``UsageError`` where there is no picture."""
+        try:
+            picture = self._env.render()
+        except (gymnasium.error.DependencyNotInstalled, AttributeError) as error:
+            raise UsageError(f"{self._env_id} has no pictures for --video: {_line(error)}") from None
+        if np.ndim(picture) != 3:
+            raise UsageError(f"{self._env_id} has no pictures for --video: its render gave none in colour")
+        return np.ascontiguousarray(picture, dtype=np.uint8)
 
     def state(self):
         """The game as bytes; none where it cannot be saved."""
@@ -209,9 +215,9 @@ class Environment:
         """Shape of an encoder's state."""
         return (4 * self.spaces.numbers,)
 
-    def make_game(self, config, rng):
-        """An environment with a new game."""
-        env = make(self.env_id)
+    def make_game(self, config, rng, film=False):
+        """An environment with a new game; ``film``: one that shows pictures."""
+        env = make(self.env_id, film)
         if spaces_of(env, self.env_id) != self.spaces:
             raise UsageError(f"{self.env_id} has other spaces than when the run began")
         squash = np.tanh if config.squash == "tanh" else _clip
@@ -269,14 +275,14 @@ def restored(arrays, facts):
     return Environment(str(facts["identity"]["env_id"]), spaces, bool(saved["kept"]))
 
 
-def make(env_id):
+def make(env_id, film=False):
     """An environment by its name: of Gymnasium's registry, or ``package.module:function``. Raises ``UsageError``."""
     if ":" in env_id:
         make_own = imported(env_id, "--env-id")
         if make_own is not None:
             return make_own()
     try:
-        return gymnasium.make(env_id, disable_env_checker=True)
+        return gymnasium.make(env_id, disable_env_checker=True, render_mode="rgb_array" if film else None)
     except gymnasium.error.UnregisteredEnv as error:
         atari = f"ALE/{env_id.partition('-')[0]}-v5"
         meant = f" (did you mean {atari}?)" if atari in atari_ids() else nearest(env_id, [*gymnasium.registry])
