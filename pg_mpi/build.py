@@ -32,11 +32,10 @@ def make_policy(config, knowledge):
     free = head.outputs // 2 if knowledge.gaussian else 0
     make = Dense if config.policy == "usual" else own_policy(config)
     inputs = knowledge.inputs(config)
-    rng = stream(config.seed, WEIGHTS)
+    scales = config.normalise and not knowledge.sparse
+    scaler = Scaler(knowledge.origin(config)) if scales or config.rewards == "scaled" else None
     try:
-        function = make(inputs, head.outputs, free, rng, config.hidden)
-        scales = config.normalise and not knowledge.sparse
-        scaler = Scaler(knowledge.origin(config)) if scales or config.rewards == "scaled" else None
+        function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
         return Own(function, head, inputs, knowledge.sparse, scaler, scales)
     except (TypeError, ValueError) as error:
         if config.policy == "usual":

@@ -197,7 +197,8 @@ class TrainConfig:
         if (own or not arcade) and self.replay:
             raise UsageError("--replay remembers active pixels, for our own policy of Atari games: leave it out here")
         rollout = ranks * self.envs_per_rank * self.num_steps
-        by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != MINIBATCH
+        usual_size = usual(self.env_id).get("minibatch_size", MINIBATCH)
+        by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != usual_size
         if by_steps and chosen and self.minibatch_size > rollout:
             raise UsageError(
                 f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "

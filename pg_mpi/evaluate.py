@@ -24,6 +24,7 @@ from pg_mpi.record.run_folder import write_json
 from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.start import warn
 
+OWN = "a package.module:name that the run names as its env or policy, and that may be imported"
 MOST_NOOPS = 30  # at the start of games without sticky actions, or every game would be the same one
 PROGRESS_EVERY = 10.0  # seconds
 
@@ -42,6 +43,7 @@ def parser():
     p.add_argument("--sticky", help="probability of a repeated action (default: as the run was trained)")
     p.add_argument("--random", action="store_true", help="take random actions instead, all equally likely")
     p.add_argument("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
+    p.add_argument("--own", action="append", default=[], metavar="NAME", help=OWN)
     p.add_argument("--seed", default="0", help="root of the games' random streams (default: 0)")
     p.add_argument("--video", metavar="FILE", help="also write the first game as .mp4 or .gif (extra: video)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
@@ -145,6 +147,9 @@ def _prepare(argv, ranks):
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
         config, knowledge = snapshot.config_of(path, facts), snapshot.knowledge_of(arrays, facts)
+        for name in (config.env_id, config.policy):
+            if ":" in name and name not in args.own:
+                raise UsageError(f"{path} wants {name} to be imported and run: give --own {name} if you trust it")
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     if args.sticky is None:

@@ -78,8 +78,8 @@ ENVIRONMENTS_ONLY = ("normalise", "squash")
 def usual(env_id):
     """What is usual for an env, where neither a preset nor a flag says more: a dict of settings."""
     if env_id.startswith("ALE/"):
-        return {} if env_id.startswith("ALE/Pong-") else ARCADE
-    return GYMNASIUM
+        return {} if env_id.startswith("ALE/Pong-") else dict(ARCADE)
+    return dict(GYMNASIUM)
 
 
 def without_meaning(env_id):

@@ -27,6 +27,7 @@ class Env:
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
         self._streams = sticky, self.chance, self.shuffle = [stream(config.seed, role, index) for role in roles]
+        self.recovers = knowledge.recovers
         self._make = lambda: knowledge.make_game(config, sticky)
         self.game = game or self._make()
         self.game.draw_from(sticky)
@@ -134,9 +135,9 @@ class Player:
             lives = env.game.lives() if life_ends else 0
             try:
                 reward, over = env.game.act(codes[action]), env.game.over()
-            except RunError:
-                raise
             except Exception as error:  # any: an emulator is a large C++ program
+                if not env.recovers:
+                    raise
                 env.recover(error, self._gamma * value)
                 continue
             seconds["emulator"] += clock() - begun

@@ -171,7 +171,7 @@ def deal_memories(world, memories, facts, learner):
 
 def check_size(config, theta):
     """Raise ``CheckpointError`` for settings that need far more parameters than were saved, before they are made."""
-    if config.hidden > theta.size:
+    if config.policy == "usual" and config.hidden > theta.size:
         error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
         error.agreed = True
         raise error
@@ -179,10 +179,11 @@ def check_size(config, theta):
 
 def fill_policy(policy, arrays):
     """Put back what a checkpoint holds of a policy. Raises ``CheckpointError`` on every rank alike."""
-    fill(policy.theta, arrays["theta"])
-    if policy.scaler:
-        fill(policy.scaler.state, arrays["scaler"])
-        policy.scaler.refresh()
+    with _taken_apart(agreed=True):
+        fill(policy.theta, arrays["theta"])
+        if policy.scaler:
+            fill(policy.scaler.state, arrays["scaler"])
+            policy.scaler.refresh()
 
 
 def fill(array, saved):

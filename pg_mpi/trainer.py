@@ -89,7 +89,8 @@ class Trainer:
     def play(self, stop=False):
         """Play one round of this rank's envs: True, or False where ``stop`` became true on a rank.
 
-        Then every env is back where it was: a late round takes seconds, and a batch system may not leave them.
+        Then every env is back where it was, or begins anew if it cannot be saved: a late round takes seconds, and a
+        batch system may not leave them.
         """
         self._stage = stage(self.config, self.tally.env_steps)
         if self._spares:

@@ -81,7 +81,7 @@ def attempt(name, seed, ranks, args):
         scores[kind] = {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
     facts = {key: first[key] for key in ("commit", "time", "versions", "mpi")}
-    reached = args.target is not None and (run / "DONE").exists()
+    reached = args.target is not None and last["games"] >= 100 and last["return_mean"] >= float(args.target)
     return {"env_id": name, "seed": seed, "preset": args.preset, "reached": reached, **kept, **scores, **facts}
 
 
@@ -97,7 +97,7 @@ def table(results):
         published = ", ".join(f"{score:g}" for score in PUBLISHED[name]) if name in PUBLISHED else "-"
         steps = statistics.median(each["env_steps"] for each in found) / 1e3
         seconds = _spread([each["wall_s"] for each in found])
-        learning = [each["return_mean"] for each in found]
+        learning = [each["return_mean"] for each in found if each["return_mean"] is not None]
         lines.append(
             f"| {_short(name)}, {len(found)} seeds | {_spread(trained)} | {_spread(learning)} | {_spread(chance)} | "
             f"{published} | {steps:,.0f} | {seconds} |"
@@ -106,11 +106,13 @@ def table(results):
 
 
 def _spread(values):
+    if not values:
+        return "no game ended"
     return f"{statistics.median(values):,.1f} ({min(values):,.1f} to {max(values):,.1f})"
 
 
 def _short(name):
-    return name.rsplit("/", 1)[-1].rsplit("-v", 1)[0]
+    return name.rsplit("/", 1)[-1].replace(":", "-")
 
 
 if __name__ == "__main__":

@@ -93,3 +93,65 @@ class LateShape(Base):
     def see(self):
         LateShape.count += 1
         return np.zeros(3 if LateShape.count == 1500 else 2)
+
+
+class Binary(Base):
+    observation_space = spaces.MultiBinary(5)
+
+
+class Deciding(Base):
+    action_space = spaces.MultiBinary(4)
+
+
+class Whole(Base):
+    """Actions that are whole numbers, in a Box."""
+
+    action_space = spaces.Box(0, 5, (2,), dtype=np.int64)
+
+
+class Late(Base):
+    """An attribute that is not there before the first step."""
+
+    def step(self, action):
+        self.last = action
+        return super().step(action)
+
+    def see(self):
+        return np.full(2, float(getattr(self, "last", 0)))
+
+
+class Odd(Base):
+    """Attributes named as wrappers have them."""
+
+    def __init__(self):
+        self.env = self
+
+    def pay(self):
+        return 1.0
+
+
+class Vast(Base):
+    """A table of prices."""
+
+    def __init__(self):
+        self.prices = np.zeros(10**6)
+
+
+class HalfBound(Base):
+    action_space = spaces.Box(np.array([0.0, -1.0]), np.array([np.inf, 1.0]), dtype=np.float64)
+
+    def step(self, action):
+        self.taken = action
+        return super().step(action)
+
+
+class Faulty(Base):
+    """Raises long after the look that is taken at it before a run, and then now and again."""
+
+    count = 0
+
+    def pay(self):
+        Faulty.count += 1
+        if Faulty.count > 1500 and Faulty.count % 3 == 0:
+            raise LookupError("no such price")
+        return 0.0

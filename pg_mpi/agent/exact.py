@@ -21,7 +21,8 @@ def check(sums: Any, bits: int = COARSE, in_units: bool = False) -> None:
     ``in_units``: the sums are whole multiples of 2^-bits.
     """
     if np.max(np.abs(sums), initial=0.0) >= 2.0 ** (52 if in_units else 52 - bits):
-        raise OverflowError(f"a sum beyond {2.0 ** (52 - bits):.0g}: rewards this large have no exact sums")
+        limit = 2.0 ** (52 - bits)
+        raise OverflowError(f"a sum beyond {limit:.0g}: rewards or observations this large have no exact sums")
 
 
 def to_units(values: Any, bits: int, out: Any) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.scaler import Scaler
+from pg_mpi.errors import RunError
 
 Floats = NDArray[np.floating[Any]]
 
@@ -89,7 +90,14 @@ class Own:
         if self._holds is not self.theta:
             self._function.theta[...] = self.theta
             self._holds = self.theta
-        outputs: Floats = self._function.forward(self._stacked(observations))
+        return self._forward(self._stacked(observations))
+
+    def _forward(self, x: Any) -> Floats:
+        """Outputs of the function. Raises ``RunError`` for those of another shape."""
+        outputs: Floats = self._function.forward(x)
+        wanted = x.shape[0], self.heads.outputs + 1
+        if np.shape(outputs) != wanted:
+            raise RunError(f"the policy's forward gave {np.shape(outputs)}, not {wanted}")
         return outputs
 
     # -- learning ---------------------------------------------------------------------------------------
@@ -121,16 +129,16 @@ class Own:
         """Outputs (n, A + 1) of a batch with the parameters ``theta``."""
         self._function.theta[...] = theta
         self._holds = None
-        outputs = self._function.forward(x)
-        if outputs.shape != (x.shape[0], self.heads.outputs + 1):
-            raise ValueError(f"the policy's forward gave {outputs.shape}, not {(x.shape[0], self.heads.outputs + 1)}")
-        return outputs, None
+        return self._forward(x), None
 
     def backward(self, theta: Floats, x: Any, hidden: None, d_outputs: Floats, out: Floats) -> None:
-        """Write the gradient of a loss into the flat vector ``out``, after ``forward``, from its derivative."""
+        """Write the gradient of a loss into the flat vector ``out``, after ``forward``, from its derivative.
+
+        Raises ``RunError`` for a gradient of another size.
+        """
         gradient = self._function.backward(d_outputs)
         if gradient.shape != out.shape:
-            raise ValueError(f"the policy's backward gave {gradient.shape}, and theta is {out.shape}")
+            raise RunError(f"the policy's backward gave {gradient.shape}, and theta is {out.shape}")
         out[...] = gradient
 
     def products(self, x: Any, hidden: None, outputs: int) -> int:

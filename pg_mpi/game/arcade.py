@@ -34,6 +34,7 @@ class Arcade:
     active: float | None = None
 
     sparse: ClassVar = True  # an observation is a set of active inputs
+    recovers: ClassVar = True  # what an emulator raises is an accident: a new one takes its place
     gaussian: ClassVar = False  # actions are not numbers
     idle: ClassVar = NOOP  # the code of doing nothing
 

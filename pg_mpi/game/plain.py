@@ -33,7 +33,7 @@ def pack(env):
 def unpack(env, state):
     """Set the attributes that ``pack`` gave. Raises nearly anything for what it did not give."""
     saved = json.loads(state)
-    layers = list(_layers(env))
+    layers = _layers(env)
     if len(saved) != len(layers):
         raise ValueError(f"{len(saved)} layers of an environment that has {len(layers)}")
     for layer, found in zip(layers, saved):
@@ -45,9 +45,11 @@ def unpack(env, state):
 
 def _layers(env):
     """An environment and all that it wraps, the outermost first."""
-    while env is not None:
-        yield env
+    layers = []
+    while callable(getattr(env, "step", None)) and hasattr(env, "__dict__") and all(env is not each for each in layers):
+        layers.append(env)
         env = vars(env).get("env")
+    return layers
 
 
 def _packed(value, depth=0):

@@ -4,7 +4,8 @@ import dataclasses
 import json
 import shlex
 
-from pg_mpi.config import PRESETS, TrainConfig
+from pg_mpi.config import TrainConfig
+from pg_mpi.presets import PRESETS, usual
 from pg_mpi.report.beside import as_dict, as_list
 from pg_mpi.report.markup import cell, element, join, table
 
@@ -55,7 +56,10 @@ def _row(name, values, kind=None, compared=True):
 def _usual(run):
     """The settings of a run's preset; the defaults where its preset was a file."""
     preset = run.beside.settings.get("preset")
-    return dataclasses.asdict(TrainConfig(**PRESETS.get(preset if isinstance(preset, str) else "", {})))
+    env_id = run.beside.settings.get("env_id")
+    settings = usual(env_id if isinstance(env_id, str) else TrainConfig.env_id)
+    settings |= PRESETS.get(preset if isinstance(preset, str) else "", {})
+    return dataclasses.asdict(TrainConfig(**settings))
 
 
 def _value(value):

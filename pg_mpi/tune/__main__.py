@@ -14,6 +14,7 @@ from pg_mpi.cluster.watchdog import Watchdog
 from pg_mpi.config import Parser, TrainConfig, parse_train
 from pg_mpi.errors import RunError, UsageError
 from pg_mpi.parse import checked, duration, integer
+from pg_mpi.presets import usual
 from pg_mpi.record.run_folder import output_of, provenance
 from pg_mpi.record.table import make_folder
 from pg_mpi.tune import space, study
@@ -172,9 +173,10 @@ def _close(board, plan, argv, ranks, stopped):
 
 
 def preset_of(plan, params):
-    """The settings of a trial that are not the default preset's, as a preset file has them."""
-    chosen, usual = dataclasses.replace(plan.config, **space.parsed(params)).identity(), TrainConfig().identity()
-    return {name: value for name, value in chosen.items() if value != usual[name] and name != "seed"}
+    """What of a trial is not usual for its env, and an env that is not Pong: settings, as a preset file has them."""
+    chosen = dataclasses.replace(plan.config, **space.parsed(params))
+    known = TrainConfig(**usual(chosen.env_id)).identity() | {"seed": chosen.seed, "env_id": TrainConfig.env_id}
+    return {name: value for name, value in chosen.identity().items() if value != known[name]}
 
 
 if __name__ == "__main__":

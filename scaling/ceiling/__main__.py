@@ -12,6 +12,7 @@ import tempfile
 
 from pg_mpi.cluster import launch, mpirun
 from pg_mpi.config import Parser, parse_train
+from pg_mpi.errors import UsageError
 from pg_mpi.parse import checked, integer, real
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.table import make_folder
@@ -56,6 +57,8 @@ def prepare(argv):
     args.repeats = checked(integer(), args.repeats, "--repeats")
     config, given = parse_train(["--preset", args.preset, *rest])
     config.check(args.ranks)
+    if not config.env_id.startswith("ALE/") or config.policy != "usual":
+        raise UsageError(f"the parts of {config.env_id} are not known here: give an Atari game, and our own policy")
     return args, config, given
 
 

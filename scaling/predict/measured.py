@@ -73,6 +73,8 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
     if shared:
         raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core for each")
+    if not settings["env_id"].startswith("ALE/") or settings.get("policy", "usual") != "usual":
+        raise UsageError(f"{run} plays {settings['env_id']}: the model is of our own policy of Atari games")
     table = Table(lines)
     power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])
     step_s, noise = table.playing()

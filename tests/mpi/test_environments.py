@@ -67,6 +67,11 @@ def test_a_policy_of_ones_own_learns_and_resumes(tmp_path, policy):
     for budget in (6000, 12_000):
         train(2, parts, *flags, "--total-timesteps", budget)
     assert newest(whole)[1] == newest(parts)[1]
+    refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 2), whole)
+    assert "examples.corridor:Corridor to be imported and run: give --own" in one_line(refused)
+    own = ["--own", "examples.corridor:Corridor", "--own", f"examples.{policy}"]
+    result = run(command(1, "pg_mpi.evaluate", "run", "--games", 2, *own), whole)
+    assert result.returncode == 0 and "2 full games" in result.stdout, result.stderr
     if policy.startswith("linear"):
         assert metrics(whole)[-1]["return_mean"] < 0.9, "which end is right is no linear question"
 
@@ -107,6 +112,7 @@ def test_what_does_not_import_is_shown_once(tmp_path, flag):
     [
         (["--env-id", "own_envs:LateNan"], "own_envs:LateNan gave a reward of nan"),
         (["--env-id", "own_envs:LateShape"], "own_envs:LateShape gave an observation of shape (3,), not (2,)"),
+        (["--env-id", "own_envs:Faulty"], "LookupError: no such price"),
         ([*CARTPOLE, "--policy", "own_policies:Short"], "backward gave (14,), and theta is (15,)"),
     ],
 )

@@ -5,12 +5,12 @@ import pytest
 
 from pg_mpi.game.atari import AtariGame
 from pg_mpi.game.features import INPUTS, PIXELS, FrameEncoder
-from pg_mpi.game.survey import find_actions, find_backgrounds
+from pg_mpi.game.survey import find_actions, find_scene
 
 
 @pytest.fixture(scope="module")
 def backgrounds():
-    return find_backgrounds("ALE/Pong-v5")
+    return find_scene("ALE/Pong-v5")[0]
 
 
 def binarised(rgb):
@@ -70,7 +70,7 @@ def test_encoder_goes_on_from_its_state(backgrounds, kind):
 @pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway"])
 def test_other_games_are_sparse_and_alive(name, record_property, capsys):
     env_id = f"ALE/{name}-v5"
-    encoder = FrameEncoder("pair", find_backgrounds(env_id))
+    encoder = FrameEncoder("pair", find_scene(env_id)[0])
     rng = np.random.default_rng(1)
     game = AtariGame(env_id, rng)
     counts, changes = [], 0

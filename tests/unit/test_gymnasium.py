@@ -1,6 +1,7 @@
 """Environments of Gymnasium as games: what is seen, what is done, and whether a saved one goes on exactly."""
 
 import json
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -52,6 +53,35 @@ def test_what_hides_its_state_starts_anew():
     assert any("starts games under way anew" in line for line in environment.says(config))
     game = environment.make_game(config, np.random.default_rng(1))
     assert game.state() == b"" and game.restore(b"") is False
+
+
+@pytest.mark.parametrize(("name", "kept"), [("Late", False), ("Vast", False), ("Odd", True)])
+def test_what_can_be_kept_is_found_by_trying(name, kept):
+    """Not where a fresh one lacks what is saved, nor where it is large; names of attributes mean nothing."""
+    assert known(f"{HERE}:{name}")[0].kept == kept
+
+
+def test_a_half_open_bound_is_a_bound():
+    environment, config = known(f"{HERE}:HalfBound")
+    game = environment.make_game(config, np.random.default_rng(0))
+    game.act(np.array([-3.0, 0.25]))
+    np.testing.assert_array_equal(game._env.taken, [0.0, 0.25])
+
+
+def test_the_examples_own_kind_of_spaces():
+    env = SimpleNamespace(
+        observation_space=SimpleNamespace(n=4), action_space=SimpleNamespace(shape=(2,), low=-1.0, high=1.0)
+    )
+    found = ours.spaces_of(env, "mine")
+    assert (found.states, found.low, found.high, found.dtype) == (4, (-1.0, -1.0), (1.0, 1.0), "<f4")
+
+
+def test_a_state_outside_of_those_there_are_is_refused():
+    environment, config = known("FrozenLake-v1")
+    game = environment.make_game(config, np.random.default_rng(0))
+    for outside in (-1, 16):
+        with pytest.raises(RunError, match=f"gave the observation {outside}, which is none of its 16"):
+            game._numbers(outside)
 
 
 def test_a_box_is_flat_and_one_of_n_is_a_one_among_zeros():
@@ -110,7 +140,10 @@ def test_truncation_is_no_end_of_the_rules():
         ("Pong-v5", "did you mean ALE/Pong-v5?"),
         ("CartPole-v7", "CartPole-v1"),
         (f"{HERE}:Tupled", "Tuple(Discrete(2), Discrete(3)): supported are Box and Discrete observations"),
-        (f"{HERE}:Texting", "supported are Box and Discrete observations, and Discrete and Box actions"),
+        (f"{HERE}:Binary", "MultiBinary(5): supported are"),
+        (f"{HERE}:Deciding", "MultiBinary(4): supported are"),
+        (f"{HERE}:Whole", "as actions Discrete and a Box of floats with one axis"),
+        (f"{HERE}:Texting", "supported are Box and Discrete observations, and as actions"),
         (f"{HERE}:Alone", "no choice"),
         (f"{HERE}:nothing", "unknown env"),
         ("no_such_module:Env", "no_such_module does not import: ModuleNotFoundError"),
@@ -153,9 +186,10 @@ def test_a_forged_state_is_refused(state):
 
 def test_plain_data_comes_back_as_it_was():
     class Holder:
-        pass
+        def step(self):
+            """As environments have it."""
 
-    class Wrapper:
+    class Wrapper(Holder):
         pass
 
     holder, wrapper, rng = Holder(), Wrapper(), np.random.default_rng(3)

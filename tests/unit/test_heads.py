@@ -9,6 +9,7 @@ from pg_mpi.agent.heads import Categorical, Gaussian
 from pg_mpi.agent.own import Own
 from pg_mpi.agent.policy import sample
 from pg_mpi.agent.scaler import LIMIT, Scaler
+from pg_mpi.errors import RunError
 
 CLIP, ENT_COEF = 0.2, 0.05
 
@@ -129,10 +130,10 @@ def test_a_gradient_of_another_size_is_refused():
     rng = np.random.default_rng(7)
     policy = own(Spoilt(3, 2, 0, rng), Categorical(2), 3)
     policy.forward(policy.theta, np.zeros((4, 3), np.float32))
-    with pytest.raises(ValueError, match=r"backward gave \(\d+,\), and theta is \(\d+,\)"):
+    with pytest.raises(RunError, match=r"backward gave \(\d+,\), and theta is \(\d+,\)"):
         policy.backward(policy.theta, None, None, np.zeros((4, 3), np.float32), np.zeros_like(policy.theta))
     policy = own(Dense(3, 4, 0, rng), Categorical(2), 3)
-    with pytest.raises(ValueError, match=r"forward gave \(4, 5\), not \(4, 3\)"):
+    with pytest.raises(RunError, match=r"forward gave \(4, 5\), not \(4, 3\)"):
         policy.forward(policy.theta, np.zeros((4, 3), np.float32))
 
 
