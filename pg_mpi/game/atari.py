@@ -87,7 +87,6 @@ class AtariGame:
         self._ale.reset_game()
         self._last = NOOP
         self._ale.getScreen(self.screen)
-        self._settle(self._ale.cloneSystemState())
 
     def _settle(self, state):
         """Go on from an ``ALEState``, whatever was before.
@@ -127,8 +126,10 @@ class AtariGame:
         return self._ale.getScreenRGB()
 
     def state(self):
-        """The emulator as bytes; the stream of sticky actions is the caller's."""
-        return bytes([self._last]) + self._ale.cloneSystemState().serialize()
+        """The emulator as bytes; the stream of sticky actions is the caller's. ``rgb`` is stale until the next act."""
+        state = self._ale.cloneSystemState()
+        self._settle(state)  # it goes on from here too
+        return bytes([self._last]) + state.serialize()
 
     def restore(self, state):
         """Continue from ``state`` bit for bit: True; ``screen`` is stale until the next act."""

@@ -55,6 +55,7 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
         trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
     learner = ImitatingLearner.__new__(ImitatingLearner)
     learner.config, seen = TrainConfig(gamma=0.5), []
+    learner.policy = type("Plain", (), {"scaler": None})()
     learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what), "limit": 0.75})()
     learner._remember(trajectory, 0.5)
     ((observed, counts, actions, returns),) = seen
