@@ -1,15 +1,18 @@
 """``pg_mpi.tune`` with trials that go wrong on one rank; used by test_tune.py. HIDDEN says how.
 
-hidden 8     an exception on the last rank of the group alone, in its second update
+hidden 8     an exception on the last rank of the group alone, in its first update, after which it could be pruned
 hidden 9     an exception on the group's first rank alone, while it starts
 hidden 10    a gradient that is NaN for ever, on the last rank
-hidden 11    the process of the last rank is killed, once: PLANTED names a file that remembers it
+hidden 11    the process of the last rank is killed, once, when two trials have begun: PLANTED names a file that
+             remembers it
 """
 
 import functools
 import os
 import signal
 import sys
+import time
+from pathlib import Path
 
 from pg_mpi.cluster import job
 from pg_mpi.cluster.signals import StopFlag
@@ -30,9 +33,13 @@ def plant():
 
     def faulty_learn(self):
         last = self._world.rank == self._world.size - 1
-        if self.tally.update == 1 and last and self.config.hidden == 8:
+        if last and self.config.hidden == 8:
             raise ArithmeticError("planted in an update")
         if self.tally.update == 1 and last and self.config.hidden == 11 and not os.path.exists(os.environ["PLANTED"]):
+            deadline = time.monotonic() + 60
+            while len(list(Path().glob("tune.trials/*/config.json"))) < 2:
+                assert time.monotonic() < deadline, "no second trial"
+                time.sleep(0.05)
             open(os.environ["PLANTED"], "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
         learn(self)

@@ -12,7 +12,7 @@ from scaling.rows import read_csv
 
 pytestmark = pytest.mark.mpi
 #: Short games, so that trials have scores after seconds; updates of a fraction of a second.
-SHORT = ["--envs-per-rank", 2, "--max-frames", 800, "--update-epochs", 1, "--checkpoint-every", 4]
+SHORT = ["--envs-per-rank", 2, "--max-frames", 200, "--update-epochs", 1, "--checkpoint-every", 4]
 QUICK = [*STEPS, *SHORT]
 SPACE = """
 [learning_rate]
@@ -37,12 +37,13 @@ def told(result):
     return json.loads(result.stdout.splitlines()[-1])["trials"]
 
 
-WITHOUT_STEPS = ["--sync", "steps", "--minibatch-size", 64, *SHORT]
+WITHOUT_STEPS = ["--sync", "steps", "--minibatch-size", 64, *SHORT, "--max-frames", 400]
 
 
-@pytest.mark.parametrize("ranks, each, trials", [(4, 2, 4), (8, 2, 6)])
-def test_a_study(tmp_path, ranks, each, trials):
-    words = ["--ranks-per-trial", each, "--trials", trials, "--budget", 12]
+# Where eight ranks share two cores with other tests, 12 s may be over before the first game is.
+@pytest.mark.parametrize("ranks, each, trials, budget", [(4, 2, 4, 12), (8, 2, 6, 24)])
+def test_a_study(tmp_path, ranks, each, trials, budget):
+    words = ["--ranks-per-trial", each, "--trials", trials, "--budget", budget]
     result = tune(tmp_path, ranks, *words, quick=WITHOUT_STEPS)
     assert result.returncode == 0, result.stderr
     rows = told(result)
@@ -54,23 +55,24 @@ def test_a_study(tmp_path, ranks, each, trials):
     folder = tmp_path / "tune.trials"
     for row in rows:
         lines = (folder / f"{row['slot']:04d}/metrics.jsonl").read_text().splitlines()
-        before, last = (json.loads(line) for line in lines[-2:])
-        assert last["ranks"] == each and before["wall_s"] < 12, "a trial went on after its budget was spent"
-        assert last["wall_s"] > 11 or row["state"] == "pruned", "a trial ended before its budget was spent"
+        *before, last = (json.loads(line) for line in lines)
+        assert last["ranks"] == each
+        assert all(line["wall_s"] < budget for line in before), "a trial went on after its budget was spent"
+        assert last["wall_s"] > budget - 1 or row["state"] == "pruned", "a trial ended before its budget was spent"
     best = max((row for row in rows if row["state"] == "complete"), key=lambda row: row["score"])
     preset = json.loads((folder / "best.json").read_text())
-    assert preset["learning_rate"] == best["params"]["learning_rate"] and preset["max_frames"] == 800
+    assert preset["learning_rate"] == best["params"]["learning_rate"] and preset["max_frames"] == 400
     assert "seed" not in preset and "env_id" not in preset
     assert (folder / "study.png").stat().st_size > 10_000 and (folder / "DONE").exists()
     table, _ = read_csv(folder / "trials.csv", "tune", 1, numbers=("trial", "learning_rate"))
     assert [row["state"] for row in table] == [row["state"] for row in rows]
     assert sum(line.strip().startswith(tuple("012345")) for line in result.stdout.splitlines()) >= trials
-    words = ["--preset", "tune.trials/best.json", "--run-dir", "with-it", "--total-timesteps", 500]
-    trained = run(command(2, "pg_mpi.train", *words), tmp_path)
+    with_it = ["--preset", "tune.trials/best.json", "--run-dir", "with-it", "--total-timesteps", 500]
+    trained = run(command(2, "pg_mpi.train", *with_it), tmp_path)
     assert trained.returncode == 0, trained.stderr
     settings = json.loads((tmp_path / "with-it/config.json").read_text())["settings"]
     assert {name: settings[name] for name in preset} == preset
-    again = tune(tmp_path, ranks, *["--ranks-per-trial", each, "--trials", trials, "--budget", 12], quick=WITHOUT_STEPS)
+    again = tune(tmp_path, ranks, *words, quick=WITHOUT_STEPS)
     assert told(again) == rows and again.returncode == 0, "a study that is over was played on"
 
 
@@ -82,7 +84,7 @@ def test_trials_that_fail_are_recorded_and_the_rest_go_on(tmp_path):
         "--trials",
         9,
         "--budget",
-        9,
+        12,
         "--seed",
         4,
     ]  # whose first proposals have all of them
@@ -102,7 +104,7 @@ def test_trials_that_fail_are_recorded_and_the_rest_go_on(tmp_path):
 
 def test_a_killed_process_ends_the_job_and_the_study_goes_on_where_it_was(tmp_path):
     space = "[hidden]\nchoices = [11]\n\n[gamma]\nlow = 0.9\nhigh = 0.99\n"
-    words = ["--ranks-per-trial", 2, "--trials", 3, "--budget", 10]
+    words = ["--ranks-per-trial", 2, "--trials", 3, "--budget", 20]
     keep = {**here(), "PLANTED": str(tmp_path / "planted")}
     killed = tune(tmp_path, 4, *words, space=space, module="faulty_tune", **keep)
     assert killed.returncode not in (0, 75) and (tmp_path / "planted").exists()
