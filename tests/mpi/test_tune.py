@@ -40,8 +40,8 @@ def told(result):
 WITHOUT_STEPS = ["--sync", "steps", "--minibatch-size", 64, *SHORT, "--max-frames", 400]
 
 
-# Where eight ranks share two cores with other tests, 12 s may be over before the first game is.
-@pytest.mark.parametrize("ranks, each, trials, budget", [(4, 2, 4, 12), (8, 2, 6, 24)])
+# Where ranks share two cores with other tests, 12 s may be over before the first game is.
+@pytest.mark.parametrize("ranks, each, trials, budget", [(4, 2, 4, 20), (8, 2, 6, 24)])
 def test_a_study(tmp_path, ranks, each, trials, budget):
     words = ["--ranks-per-trial", each, "--trials", trials, "--budget", budget]
     result = tune(tmp_path, ranks, *words, quick=WITHOUT_STEPS)
