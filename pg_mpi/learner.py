@@ -8,7 +8,7 @@ import numpy as np
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.exact import check, on_grid
-from pg_mpi.schedule import faster
+from pg_mpi.schedule import paced
 from pg_mpi.session import Session, Sums
 from pg_mpi.shares import ALL
 
@@ -63,7 +63,7 @@ class Learner:
         self.skipped += session.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
         if self.config.desired_kl and not session.skipped:
-            self.pace *= faster(metrics["approx_kl"], stage.kl * self.config.desired_kl)
+            self.pace = paced(self.pace, metrics["approx_kl"], stage.kl * self.config.desired_kl)
         self.kept = self.counters()
         return metrics
 

@@ -11,6 +11,8 @@ PRESETS = {
     },
     "karpathy": {
         "method": "reinforce",
+        "sync": "episode",
+        "envs_per_rank": 1,
         "features": "difference",
         "actions": "pair",
         "action_logits": "own",
@@ -27,13 +29,24 @@ PRESETS = {
     },
 }
 
-#: The defaults of the settings are Pong's. What differs for other Atari games:
+#: The defaults of the settings are Pong's. What differs for other Atari games, some of which go on for ever while a
+#: policy does not press the button, or pay nothing for a hundred games:
 ARCADE = {
+    "sync": "steps",
+    "envs_per_rank": 4,
+    "num_steps": 128,
+    "rollout_growth": 1,
     "features": "motion",
     "tiles": "on",
+    "learning_rate": 1e-3,
+    "anneal_timesteps": 0,
+    "desired_kl": 0.0,
+    "loss_weight": 1.0,
     "gamma": 0.99,
     "return_ends": "game",
-    "loss_weight": 1.0,
+    "update_epochs": 4,
+    "minibatch_size": 256,
+    "ent_coef": 0.01,
 }
 
 #: And for environments of Gymnasium, or of one's own:

@@ -6,6 +6,7 @@ ANNEALED = 0.1  # where the learning rate and the entropy bonus end, as a share 
 SLOWED = 0.4  # where the desired KL ends: rollouts that have grown bear longer steps
 GROWING = (0.1, 0.4)  # the shares of the annealing between which rollouts grow
 WEIGHING = (0.25, 0.5)  # and those between which the weight of losses grows
+PACE_MOST = 100.0  # while no reward comes, no step moves the policy, and the pace would grow for ever
 PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
 
@@ -47,6 +48,11 @@ def faster(kl, desired):
     if not (kl and kl > 0):
         return 1.0
     return min(PACE_LIMIT, max(1 / PACE_LIMIT, (desired / kl) ** PACE_POWER))
+
+
+def paced(pace, kl, desired):
+    """The factor on the learning rate after an update of this ``kl``: between 0.01 and 100."""
+    return min(PACE_MOST, max(1 / PACE_MOST, pace * faster(kl, desired)))
 
 
 def _between(shares, gone):

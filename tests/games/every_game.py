@@ -21,7 +21,7 @@ from pg_mpi.record import checkpoint
 from pg_mpi.trainer import Trainer
 
 ROUNDS, STEPS = 4, 125  # of each of two ranks: 1,000 in all
-FLAGS = ["--sync", "steps", "--num-steps", STEPS, "--minibatch-size", 250, "--update-epochs", 1, "--hidden", 16]
+FLAGS = ["--envs-per-rank", 1, "--num-steps", STEPS, "--minibatch-size", 250, "--update-epochs", 1, "--hidden", 16]
 
 
 def main(world, argv):

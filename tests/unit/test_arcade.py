@@ -185,8 +185,10 @@ def test_what_is_usual_for_a_game_comes_before_preset_and_flags():
     assert (config_of("Pong").gamma, config_of("Pong").return_ends) == (0.97, "point")
     other = config_of("Breakout")
     assert (other.gamma, other.return_ends, other.features, other.loss_weight) == (0.99, "game", "motion", 1.0)
+    assert (other.sync, other.desired_kl) == ("steps", 0.0)
     assert config_of("Breakout", "--gamma", 0.5).gamma == 0.5
-    assert config_of("Breakout", "--preset", "karpathy").features == "difference"
+    karpathy = config_of("Breakout", "--preset", "karpathy")
+    assert (karpathy.features, karpathy.sync, karpathy.envs_per_rank) == ("difference", "episode", 1)
     assert parse_train(["--env-id", "CartPole-v1"])[0].sync == "steps"
 
 

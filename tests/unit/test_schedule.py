@@ -9,7 +9,7 @@ from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.batch import Batch
 from pg_mpi.config import TrainConfig
-from pg_mpi.schedule import Stage, faster, stage
+from pg_mpi.schedule import Stage, faster, paced, stage
 from pg_mpi.trajectory import Trajectory
 
 
@@ -72,3 +72,12 @@ def test_lost_points_count_their_weight_and_won_ones_count_whole(method):
         expected = (expected - 0.35) / 0.65
     np.testing.assert_allclose(batch.advantages, expected, rtol=1e-5)
     assert trajectory.rewards.tolist() == [0.0, -1.0, 0.0, 1.0], "the record of the game is untouched"
+
+
+def test_a_pace_neither_grows_nor_falls_for_ever():
+    """Freeway's first thousand updates saw no reward: nothing moved, and the step grew to 12,000."""
+    up = down = 1.0
+    for _ in range(200):
+        up, down = paced(up, 1e-9, 0.06), paced(down, 1.0, 0.06)
+    assert (up, down) == (100.0, 0.01)
+    assert paced(1.0, 0.06, 0.06) == 1.0 and paced(2.0, None, 0.06) == 2.0
