@@ -19,6 +19,7 @@ class Batch:
         values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.
         advantages, targets: (n,) of the policy's dtype, by ``estimate``.
         envs: how many envs played.
+        rewarded: how many samples the game rewarded.
     """
 
     def __init__(self, trajectories, policy, rewards="raw", loss_weight=1.0):
@@ -31,6 +32,7 @@ class Batch:
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
         self._rewards = [learned(t, rewards, loss_weight, policy.scaler) for t in trajectories]
+        self.rewarded = sum(np.count_nonzero(t.rewards) for t in trajectories)
 
     def estimate(self, config):
         """Set the advantages, and the targets of the values, from the values as they are now.

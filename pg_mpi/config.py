@@ -119,6 +119,11 @@ class TrainConfig:
         MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
+    explore: float = _setting(
+        0.0,
+        real(0),
+        "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
+    )
     ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
@@ -190,6 +195,8 @@ class TrainConfig:
             raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
+        if self.explore and self.method == "reinforce":
+            raise UsageError("--explore plays by other probabilities, for which --method reinforce has no ratio: use 0")
         if self.replay and self.method == "reinforce":
             raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
         if self.replay and self.reproducible:

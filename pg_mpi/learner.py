@@ -248,11 +248,15 @@ class Learner:
         return norm
 
     def _standardise(self, batches, exact):
-        """Advantages to mean 0 and deviation 1 over all ranks' samples. Collective."""
+        """Advantages to mean 0 and deviation 1 over all ranks' samples. Collective.
+
+        Where nobody was rewarded they are errors of the values alone. Blown up, they would lead the policy anywhere.
+        """
         whole = on_grid if exact else np.asarray
         n = sum(len(batch.advantages) for batch in batches)
         one = sum(whole(batch.advantages.sum(dtype=np.float64)) for batch in batches)
-        total = self._world.sum_(np.array([n, one], dtype=np.float64))
+        rewarded = sum(batch.rewarded for batch in batches)
+        total = self._world.sum_(np.array([n, one, rewarded], dtype=np.float64))
         if exact:
             check(total)
         mean = total[1] / total[0]
@@ -260,9 +264,10 @@ class Learner:
         squares = self._world.sum_(np.array([two], dtype=np.float64))
         if exact:
             check(squares)
+        deviation = np.sqrt(squares[0] / total[0]) + 1e-8 if total[2] else 1.0
         for batch in batches:
             batch.advantages -= mean
-            batch.advantages /= np.sqrt(squares[0] / total[0]) + 1e-8
+            batch.advantages /= deviation
 
     def _metrics(self, sums, session):
         """Means over all samples of all ranks and exchanges. Collective."""

@@ -13,6 +13,7 @@ PRESETS = {
         "method": "reinforce",
         "sync": "episode",
         "envs_per_rank": 1,
+        "explore": 0.0,
         "features": "difference",
         "actions": "pair",
         "action_logits": "own",
@@ -46,6 +47,7 @@ ARCADE = {
     "return_ends": "game",
     "update_epochs": 4,
     "minibatch_size": 256,
+    "explore": 1.0,
     "ent_coef": 0.01,
 }
 
@@ -83,6 +85,7 @@ ARCADE_ONLY = (
     "symmetry",
     "actions",
     "action_logits",
+    "explore",
     "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")

@@ -19,6 +19,10 @@ class Env:
     Attributes:
         observation: what the policy sees next; of an Atari game the active inputs, int64 (n,).
         chance: the ``Generator`` that its actions are drawn with.
+        preference: what is added to the actions' logits all through the game under way, a list of floats, or None. A
+            game that comes after one which paid nothing has one: actions drawn step by step lead nowhere where it
+            takes many of a kind to be rewarded. The records hold the probabilities that were played by.
+        paid: whether the game under way has rewarded anything yet.
         score, steps: of the game under way.
         trajectory: what it has lived through since the last update.
     """
@@ -34,12 +38,19 @@ class Env:
         self.errors_in_row = 0
         self.encoder = knowledge.make_encoder(config)
         self.trajectory = Trajectory()
+        self._explore = config.explore if config.policy == "usual" else 0.0
+        self._actions, self.paid = knowledge.codes, True
         self.begin()
 
     def begin(self):
         """Take the emulator's fresh game as this env's next one."""
         self.score, self.steps = 0, 0
+        explores = self._explore and not self.paid
+        self.preference, self.paid = self._prefer() if explores else None, False
         self.observation = self.encoder.start(self.game.screen)
+
+    def _prefer(self):
+        return (self._explore * self.chance.standard_normal(len(self._actions))).tolist()
 
     def recover(self, error, ahead):
         """Go on with a new emulator, for this one raised ``error``: its game is lost, what was lived through stays.
@@ -61,7 +72,8 @@ class Env:
         """All of it that the next step depends on: arrays, and a dict for JSON."""
         arrays = {"emulator": np.frombuffer(self.game.state(), dtype=np.uint8), "masks": self.encoder.state()}
         streams = [rng.bit_generator.state for rng in self._streams]
-        return arrays, {"score": self.score, "steps": self.steps, "streams": streams}
+        game = {"score": self.score, "steps": self.steps, "paid": self.paid, "preference": self.preference}
+        return arrays, {**game, "streams": streams}
 
     def restore(self, arrays, facts):
         """Continue bit for bit from what ``state`` gave; where a game cannot be saved, with a new one."""
@@ -70,6 +82,9 @@ class Env:
         if self.game.restore(arrays["emulator"].tobytes()):
             self.observation = self.encoder.restore(arrays["masks"])
             self.score, self.steps = facts["score"], facts["steps"]
+            self.paid, self.preference = bool(facts.get("paid", True)), facts.get("preference")  # older files lack them
+            if self.preference is not None and len(list(map(float, self.preference))) != len(self._actions):
+                raise ValueError(f"a preference among {len(self.preference)} actions")
         else:
             self.begin()
 
@@ -80,7 +95,8 @@ class Player:
     Args:
         envs: list of ``Env``.
         codes: the game's name of each policy action, as the ALE's code.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss`` and ``gamma`` are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``explore`` and ``gamma``
+            are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -91,6 +107,7 @@ class Player:
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
+        self._explores = config.explore > 0
 
     def play(self, network, rollouts=1, stop=False):
         """One round: ``rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
@@ -124,7 +141,9 @@ class Player:
         codes, point_ends, life_ends = self._codes, self._point_ends, self._life_ends
         seconds, clock = self._phases.seconds, self._phases.clock
         begun = clock()
-        if self._apart:
+        if self._explores and any(env.preference for env in envs):
+            choices = [network.act([env.observation], [env.chance], env.preference)[0] for env in envs]
+        elif self._apart:
             choices = [network.act([env.observation], [env.chance])[0] for env in envs]
         else:
             choices = network.act([env.observation for env in envs], [env.chance for env in envs])
@@ -145,6 +164,8 @@ class Player:
             env.errors_in_row = 0
             env.score += reward
             env.steps += 1
+            if reward:
+                env.paid = True
             end = over or (point_ends and reward != 0) or (life_ends and env.game.lives() < lives)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             overs.append(over)

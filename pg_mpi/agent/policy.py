@@ -57,10 +57,18 @@ class Network:
         return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
 
     def act(
-        self, observations: Sequence[Integers], chances: Sequence[np.random.Generator]
+        self,
+        observations: Sequence[Integers],
+        chances: Sequence[np.random.Generator],
+        preference: Sequence[float] | None = None,
     ) -> list[tuple[float, int, float]]:
-        """Draw an action for each observation, with its own generator: (value, action, log-probability) each."""
+        """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
+
+        ``preference``, A floats, is added to the logits of all: it is by these that is drawn, and these are told.
+        """
         outputs = self.forward(observations)
+        if preference is not None:
+            outputs = [[*(a + b for a, b in zip(output, preference)), output[-1]] for output in outputs]
         return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
 
     def likeliest(self, observation: Integers) -> int:

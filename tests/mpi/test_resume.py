@@ -1,5 +1,6 @@
 """2k updates equal k, stop, k: to the last bit of the checkpoint and every deterministic metric."""
 
+import math
 import os
 import re
 import signal
@@ -36,6 +37,19 @@ def test_karpathy_bit_exact(tmp_path):
     for budget in (2000, 6000):
         train(2, parts, "--preset", "karpathy", "--total-timesteps", budget)
     assert newest(whole)[1] == newest(parts)[1]
+
+
+def test_exploring_bit_exact(tmp_path):
+    """Freeway's games pay nothing here: each has a preference, and errors of values lead the policy nowhere."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    flags = ["--env-id", "ALE/Freeway-v5", "--max-frames", 200]
+    train(2, whole, *flags, "--total-timesteps", 12_000)
+    for budget in (5_000, 12_000):
+        train(2, parts, *flags, "--total-timesteps", budget)
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
+    assert metrics(whole)[-1]["reward_count"] == 0 and metrics(whole)[-1]["entropy"] > 0.99 * math.log(3)
 
 
 def test_kill_9_at_any_moment_then_the_same_command(tmp_path):

@@ -1,0 +1,86 @@
+"""Where nothing is rewarded: games with a preference, and updates that are not led by the errors of values."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pg_mpi import build
+from pg_mpi.agent.policy import Network
+from pg_mpi.config import parse_train
+from pg_mpi.errors import UsageError
+from pg_mpi.game import arcade
+from pg_mpi.record.phases import Phases
+from pg_mpi.rollout import Env, Player
+
+FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5], None)
+
+
+def config_of(name, *flags):
+    short = ("--max-frames", 80, "--num-steps", 50, "--hidden", 2)
+    return parse_train(["--env-id", f"ALE/{name}-v5", *map(str, (*short, *flags))])[0]
+
+
+def test_a_preference_is_added_to_the_logits_and_told():
+    network = Network(np.array([[0.5], [1.0]]), None, np.array([[1.0, 2.0, -1.0, 7.0]]), None)
+    preference, seen = [0.0, -3.0, 2.0], [np.array([0]), np.array([1])]
+    logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + preference
+    log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    counts = np.zeros((2, 3))
+    for chance in range(4000):
+        drawn = network.act(seen, [np.random.default_rng([chance, each]) for each in range(2)], preference)
+        for row, (value, action, log_prob) in enumerate(drawn):
+            counts[row, action] += 1
+            assert value == (3.5, 7.0)[row] and log_prob == pytest.approx(log_pi[row, action])
+    np.testing.assert_allclose(counts / 4000, np.exp(log_pi), atol=0.03)
+
+
+def test_a_game_has_a_preference_if_the_one_before_paid_nothing():
+    """20 steps of Freeway pay nothing. The preference stays all game, and the next game has another."""
+    config = config_of("Freeway")
+    env = Env(0, config, FREEWAY)
+    player = Player([env], FREEWAY.codes, config, Phases())
+    network = build.make_policy(config, FREEWAY).expand()
+    found = []
+    while len(found) < 5:
+        found.append((env.steps, env.preference))
+        player.play(network) if len(found) < 3 else player._step([env], network)
+    assert found[0] == (0, None), "nothing is known of a game before the first"
+    assert found[1][1] != found[2][1] and len(found[1][1]) == 3, "each game has its own"
+    assert found[3][1] == found[4][1] and found[4][0] == found[3][0] + 1, "it stays for a game"
+    env.paid = True
+    env.begin()
+    assert env.preference is None
+
+
+def test_a_rewarded_game_is_followed_by_one_without():
+    config = config_of("Pong", "--explore", 1, "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
+    pong = arcade.learn(config)
+    env = Env(0, config, pong)
+    (lived,) = Player([env], pong.codes, config, Phases()).play(build.make_policy(config, pong).expand())
+    assert lived.rewards.any() and env.paid
+    env.begin()
+    assert env.preference is None and not env.paid
+
+
+def test_a_preference_goes_on_from_a_checkpoint():
+    config = config_of("Freeway")
+    env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
+    network = build.make_policy(config, FREEWAY).expand()
+    Player([env], FREEWAY.codes, config, Phases()).play(network)
+    arrays, facts = env.state()
+    again.restore(arrays, json.loads(json.dumps(facts)))
+    assert again.preference == env.preference and env.preference is not None
+    both = [Player([each], FREEWAY.codes, config, Phases()).play(network)[0] for each in (env, again)]
+    np.testing.assert_array_equal(both[0].actions, both[1].actions)
+    np.testing.assert_array_equal(both[0].log_probs, both[1].log_probs)
+    facts["preference"] = [1.0]
+    with pytest.raises(ValueError, match="a preference among 1 actions"):
+        again.restore(arrays, facts)
+
+
+def test_who_explores():
+    assert config_of("Freeway").explore == 1 and config_of("Pong").explore == 0
+    assert config_of("Freeway", "--preset", "karpathy").explore == 0
+    with pytest.raises(UsageError, match="--explore plays by other probabilities"):
+        config_of("Pong", "--preset", "karpathy", "--explore", 1).check(1)
