@@ -52,6 +52,14 @@ class Env:
     def _prefer(self):
         return (self._explore * self.chance.standard_normal(len(self._actions))).tolist()
 
+    def _saved_preference(self, saved):
+        if saved is None:
+            return None
+        preference = [float(each) for each in saved]
+        if len(preference) != len(self._actions) or not np.isfinite(preference).all():
+            raise ValueError(f"a preference among {len(preference)} actions")
+        return preference
+
     def recover(self, error, ahead):
         """Go on with a new emulator, for this one raised ``error``: its game is lost, what was lived through stays.
 
@@ -82,9 +90,8 @@ class Env:
         if self.game.restore(arrays["emulator"].tobytes()):
             self.observation = self.encoder.restore(arrays["masks"])
             self.score, self.steps = facts["score"], facts["steps"]
-            self.paid, self.preference = bool(facts.get("paid", True)), facts.get("preference")  # older files lack them
-            if self.preference is not None and len(list(map(float, self.preference))) != len(self._actions):
-                raise ValueError(f"a preference among {len(self.preference)} actions")
+            self.paid = bool(facts.get("paid", True))  # older files lack it
+            self.preference = self._saved_preference(facts.get("preference")) if self._explore else None
         else:
             self.begin()
 

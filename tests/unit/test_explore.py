@@ -74,9 +74,9 @@ def test_a_preference_goes_on_from_a_checkpoint():
     both = [Player([each], FREEWAY.codes, config, Phases()).play(network)[0] for each in (env, again)]
     np.testing.assert_array_equal(both[0].actions, both[1].actions)
     np.testing.assert_array_equal(both[0].log_probs, both[1].log_probs)
-    facts["preference"] = [1.0]
-    with pytest.raises(ValueError, match="a preference among 1 actions"):
-        again.restore(arrays, facts)
+    for wrong in ([1.0], [0.0, 1.0, float("nan")], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match="a preference among|could not convert"):
+            again.restore(arrays, facts | {"preference": wrong})
 
 
 def test_who_explores():

@@ -75,7 +75,7 @@ def test_lost_points_count_their_weight_and_won_ones_count_whole(method):
 
 
 def test_a_pace_neither_grows_nor_falls_for_ever():
-    """Freeway's first thousand updates saw no reward: nothing moved, and the step grew to 12,000."""
+    """Freeway's first updates saw no reward: nothing moved, and the learning rate grew to 12,000."""
     up = down = 1.0
     for _ in range(200):
         up, down = paced(up, 1e-9, 0.06), paced(down, 1.0, 0.06)
