@@ -17,7 +17,8 @@ from pg_mpi.agent.optimizer import RMSProp
 from pg_mpi.cluster import job, launched, pinning
 from pg_mpi.game.actions import choose
 from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.features import PIXELS, FrameEncoder
+from pg_mpi.game.eye import PIXELS, Eye
+from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.survey import find_scene
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import write_json
@@ -36,7 +37,7 @@ class Dense:
         self._optimizer = RMSProp(self._theta.size, dtype=np.float64)
         self._uniform = stream(0, ACTIONS, world.rank).random
         self._game = AtariGame(GAME, stream(0, STICKY, world.rank))
-        self._encoder = FrameEncoder("difference", world.on_root(find_scene, GAME)[0])
+        self._encoder = FrameEncoder("difference", Eye(world.on_root(find_scene, GAME)[0]))
         self._codes = choose("RIGHT,LEFT", GAME, 4)  # up and down
         self._observation = self._encoder.start(self._game.screen)
 

@@ -1,6 +1,7 @@
 """What a run knows of an Atari game before it plays, and the emulators and encoders that are made of it."""
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +9,8 @@ import numpy as np
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions, motion
 from pg_mpi.game.atari import NOOP, AtariGame
-from pg_mpi.game.features import PIXELS, FrameEncoder
+from pg_mpi.game.eye import PIXELS, Eye
+from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.shapes import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_scene
 
@@ -51,6 +53,10 @@ class Arcade:
         """Nothing: active inputs are not scaled."""
         return ()
 
+    @functools.cached_property
+    def _eye(self):
+        return Eye(self.backgrounds, self.planes)
+
     @property
     def encoded_bytes(self):
         """Shape of an encoder's state."""
@@ -70,7 +76,7 @@ class Arcade:
 
     def make_encoder(self, config):
         """What turns an emulator's screens into observations."""
-        return FrameEncoder(config.features, self.backgrounds, self.planes)
+        return FrameEncoder(config.features, self._eye)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""

@@ -1,8 +1,7 @@
-"""Screen → sparse observation: the set of pixels that are not background.
+"""Active pixels → sparse observation: the set of pixels that are not background, and what they tell.
 
-A screen is cut to rows 35:195, every second row and column: 80 x 80 positions. A position is *active* when
-it shows none of its background colours. An observation is a set of indices into two planes of 6,400, or, where the
-places of things do not tell them apart, into two for each of C groups of colours (survey.py), now and before:
+An observation is a set of indices into two planes of 6,400 pixels, or, where the places of things do not tell them
+apart, into two for each of C groups of colours (survey.py), now and before:
 
     pair        plane 0: active now           plane 1: active one step ago
     difference  plane 0: became active        plane 1: ceased to be active
@@ -17,17 +16,11 @@ tell what moved, they are ``pair``.
 import numpy as np
 
 from pg_mpi.game import motion
-from pg_mpi.game.shapes import HEIGHT, WIDTH, shapes
+from pg_mpi.game.eye import PIXELS, pairs
+from pg_mpi.game.shapes import shapes
 
-PIXELS = HEIGHT * WIDTH
 INPUTS = 2 * PIXELS
 MOST_OF_SHAPES = 800  # active pixels of a screen in which shapes are looked for
-_LOW_BYTE = np.array(0xFF, dtype=np.uint16)
-
-
-def crop(screen):
-    """The 80 x 80 positions of a screen, a view: (..., H, 160) → (..., 80, 80)."""
-    return screen[..., 35:195:2, ::2]
 
 
 class FrameEncoder:
@@ -35,49 +28,32 @@ class FrameEncoder:
 
     Args:
         kind: ``pair``, ``difference``, ``motion`` or ``course``.
-        backgrounds: uint8 (B, 80, 80), the background colours of each position.
-        planes: uint8 (256,), the plane of each colour; None: there is one.
+        eye: an ``Eye``; those of one rank may share it.
     """
 
-    def __init__(self, kind, backgrounds, planes=None):
+    def __init__(self, kind, eye):
         kinds = {"pair": self._pair, "difference": self._difference, "motion": self._motion, "course": self._course}
         self._observe = kinds[kind]
-        self._usual = backgrounds[0].astype(np.uint16)
-        self._others = [plane.ravel().astype(np.uint16) for plane in backgrounds[1:]]
-        self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
-        self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
-        self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views
+        self._look, self._size, self._coloured = eye.look, eye.size, eye.size > PIXELS
         self._screen = self._even = None  # the buffer seen last, and its view as pairs of columns
-        self._size = PIXELS if planes is None else PIXELS * (1 + int(planes.max()))  # of all planes of one screen
-        self._plane = planes * np.int64(PIXELS) if self._size > PIXELS else None  # its first input, by colour
         self._idle = np.ones(self._size, dtype=bool)  # not active one step ago; only ``difference`` keeps it
         self._earlier = self._before = self._now = np.empty(0, dtype=np.int64)
         self._shapes = None  # of the screens two steps ago and one; None: not known yet
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""
-        self._now = self._before = self._earlier = self._look(screen)
+        self._now = self._before = self._earlier = self._pixels(screen)
         return self._observe_anew()
 
     def step(self, screen):
         """The observation after one more step, int64 (n,), plane 0 first."""
-        self._earlier, self._before, self._now = self._before, self._now, self._look(screen)
+        self._earlier, self._before, self._now = self._before, self._now, self._pixels(screen)
         return self._observe()
 
-    def _look(self, screen):
-        """The active pixels of a screen, sorted: int64 (n,).
-
-        Two columns are read as one 16-bit number, whose low byte is the even column: that is several times
-        faster than a comparison with a stride. Rare backgrounds are looked up at the few pixels left over.
-        """
+    def _pixels(self, screen):
         if screen is not self._screen:  # an emulator writes into one buffer, so its view is made once
-            self._screen, self._even = screen, screen.view("<u2")[35:195:2]
-        np.bitwise_and(self._even, _LOW_BYTE, out=self._colours)
-        np.not_equal(self._colours, self._usual, out=self._active)
-        pixels = self._flat_active.nonzero()[0]
-        for background in self._others:
-            pixels = pixels[self._flat_colours[pixels] != background[pixels]]
-        return pixels if self._plane is None else np.sort(pixels + self._plane[self._flat_colours[pixels]])
+            self._screen, self._even = screen, pairs(screen)
+        return self._look(self._even)
 
     def _pair(self):
         return np.concatenate((self._now, self._before + self._size))
@@ -97,7 +73,7 @@ class FrameEncoder:
 
     def _find(self, pixels):
         """The shapes among active pixels of any colour; None where there are too many to look."""
-        if self._plane is not None:
+        if self._coloured:
             pixels = np.sort(pixels % PIXELS)
         return shapes(pixels) if len(pixels) <= MOST_OF_SHAPES else None
 
@@ -105,7 +81,7 @@ class FrameEncoder:
         if moved is None:
             return self._pair()
         moved = np.fromiter(moved, np.int64, len(moved))
-        return np.concatenate((self._now, moved if self._plane is None else moved + 2 * (self._size - PIXELS)))
+        return np.concatenate((self._now, moved + 2 * (self._size - PIXELS) if self._coloured else moved))
 
     def _difference(self):
         now, before, idle = self._now, self._before, self._idle

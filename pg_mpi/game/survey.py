@@ -7,7 +7,7 @@ so a game's survey is the same in every run.
 import numpy as np
 
 from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.features import PIXELS, crop
+from pg_mpi.game.eye import PIXELS, crop
 from pg_mpi.seeding import SURVEY, stream
 
 STEPS = 2000

@@ -9,7 +9,8 @@ from pg_mpi.config import parse_train
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.game import arcade, choice
 from pg_mpi.game.atari import FOR_TWO, AtariGame, atari_ids
-from pg_mpi.game.features import PIXELS, FrameEncoder, crop
+from pg_mpi.game.eye import PIXELS, Eye, crop
+from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.survey import MOST_PLANES, colour_planes, find_scene
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
@@ -57,7 +58,7 @@ def test_pong_needs_no_colours_and_boxing_does():
 def test_coloured_features_are_those_of_each_plane_by_itself(kind):
     """Against masks of whole screens, plane by plane; what moves is found whatever its colour."""
     backgrounds, planes, _ = find_scene("ALE/Boxing-v5")
-    coloured, plain = (FrameEncoder(kind, backgrounds, given) for given in (planes, None))
+    coloured, plain = (FrameEncoder(kind, Eye(backgrounds, given)) for given in (planes, None))
     rng, colours = np.random.default_rng(3), int(planes.max()) + 1
     game = AtariGame("ALE/Boxing-v5", rng)
 
@@ -83,7 +84,7 @@ def test_coloured_features_are_those_of_each_plane_by_itself(kind):
             moved = observations[1][observations[1] >= 2 * PIXELS]
             np.testing.assert_array_equal(observations[0][len(pixels) :] - 2 * size, moved - 2 * PIXELS)
         before = now
-    other = FrameEncoder(kind, backgrounds, planes)
+    other = FrameEncoder(kind, Eye(backgrounds, planes))
     np.testing.assert_array_equal(other.restore(coloured.state()), observations[0])
     game.act(0)
     np.testing.assert_array_equal(other.step(game.screen), coloured.step(game.screen))

@@ -10,7 +10,7 @@ import pytest
 
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.game.atari import AtariGame, rom_name
-from pg_mpi.game.features import crop
+from pg_mpi.game.eye import crop
 
 gymnasium.register_envs(ale_py)
 

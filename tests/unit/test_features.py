@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.features import INPUTS, PIXELS, FrameEncoder
+from pg_mpi.game.eye import PIXELS, Eye
+from pg_mpi.game.features import INPUTS, FrameEncoder
 from pg_mpi.game.survey import find_actions, find_scene
 
 
@@ -27,7 +28,7 @@ def test_pong_has_two_backgrounds(backgrounds):
 def test_pong_equals_karpathys_formula_over_whole_games(backgrounds, kind):
     rng = np.random.default_rng(11)
     game = AtariGame("ALE/Pong-v5", rng)
-    encoder = FrameEncoder(kind, backgrounds)
+    encoder = FrameEncoder(kind, Eye(backgrounds))
     steps = games = 0
     while games < 2:
         observation, before = encoder.start(game.screen), binarised(game.rgb())
@@ -56,7 +57,7 @@ def test_pong_equals_karpathys_formula_over_whole_games(backgrounds, kind):
 def test_encoder_goes_on_from_its_state(backgrounds, kind):
     rng = np.random.default_rng(3)
     game = AtariGame("ALE/Pong-v5", rng)
-    encoder, other = FrameEncoder(kind, backgrounds), FrameEncoder(kind, backgrounds)
+    encoder, other = FrameEncoder(kind, Eye(backgrounds)), FrameEncoder(kind, Eye(backgrounds))
     observation = encoder.start(game.screen)
     for step in range(300):
         if step % 50 == 0:
@@ -70,7 +71,7 @@ def test_encoder_goes_on_from_its_state(backgrounds, kind):
 @pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway"])
 def test_other_games_are_sparse_and_alive(name, record_property, capsys):
     env_id = f"ALE/{name}-v5"
-    encoder = FrameEncoder("pair", find_scene(env_id)[0])
+    encoder = FrameEncoder("pair", Eye(find_scene(env_id)[0]))
     rng = np.random.default_rng(1)
     game = AtariGame(env_id, rng)
     counts, changes = [], 0

@@ -7,7 +7,8 @@ import pytest
 
 from pg_mpi.agent.tying import pixel_tie, upside_down, with_own_rows
 from pg_mpi.game import motion
-from pg_mpi.game.features import PIXELS, FrameEncoder
+from pg_mpi.game.eye import PIXELS, Eye
+from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.motion import COURSES, MOVES, REACH, RELATIONS
 from pg_mpi.game.shapes import HEIGHT, WIDTH
 
@@ -26,7 +27,7 @@ def screen(*rectangles):
 
 def seen(before, now, features="course", earlier=None):
     """The observation after two screens, or three, and its moves, relations and courses as lists of tuples."""
-    encoder = FrameEncoder(features, BACKGROUND)
+    encoder = FrameEncoder(features, Eye(BACKGROUND))
     encoder.start(before if earlier is None else earlier)
     if earlier is not None:
         encoder.step(before)
@@ -191,7 +192,7 @@ def test_groups_hold_the_relations_of_all_motions_and_the_courses_to_whatever_mo
 
 
 def test_motion_goes_on_from_a_saved_state():
-    encoder, other = FrameEncoder("course", BACKGROUND), FrameEncoder("course", BACKGROUND)
+    encoder, other = FrameEncoder("course", Eye(BACKGROUND)), FrameEncoder("course", Eye(BACKGROUND))
     screens = [screen((20 + i, 40 + 2 * i, 2, 1), (40 + i * i, 70, 8, 2)) for i in range(5)]
     encoder.start(screens[0])
     for each in screens[1:3]:

@@ -1,0 +1,59 @@
+"""Screen → active pixels: what is not background.
+
+A screen is cut to rows 35:195, every second row and column: 80 x 80 positions. A position is *active* when it shows
+none of its background colours.
+"""
+
+import numpy as np
+
+from pg_mpi.game.shapes import HEIGHT, WIDTH
+
+PIXELS = HEIGHT * WIDTH
+_LOW_BYTE = np.array(0xFF, dtype=np.uint16)
+
+
+def crop(screen):
+    """The 80 x 80 positions of a screen, a view: (..., H, 160) → (..., 80, 80)."""
+    return screen[..., 35:195:2, ::2]
+
+
+def pairs(screen):
+    """A screen's 80 rows, two columns as one number whose low byte is the even one: a view, uint16 (80, 80)."""
+    return screen.view("<u2")[35:195:2]
+
+
+class Eye:
+    """Finds the active pixels of screens.
+
+    One serves all envs of a rank: its 50 kB stay in the caches then, of which each emulator's step would clear another
+    part if every env had its own.
+
+    Args:
+        backgrounds: uint8 (B, 80, 80), the background colours of each position.
+        planes: uint8 (256,), the plane of each colour; None: there is one.
+
+    Attributes:
+        size: positions of all planes.
+    """
+
+    def __init__(self, backgrounds, planes=None):
+        self._usual = backgrounds[0].astype(np.uint16)
+        self._others = [plane.ravel().astype(np.uint16) for plane in backgrounds[1:]]
+        self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
+        self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
+        self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views
+        self.size = PIXELS if planes is None else PIXELS * (1 + int(planes.max()))
+        self._plane = planes * np.int64(PIXELS) if self.size > PIXELS else None  # its first input, by colour
+
+    def look(self, even):
+        """The active pixels of a screen, given as ``pairs``: sorted int64 (n,), plane after plane.
+
+        Reading two columns as one number is several times faster than a comparison with a stride. Rare backgrounds
+        are looked up at the few pixels left over.
+        """
+        np.bitwise_and(even, _LOW_BYTE, out=self._colours)
+        np.not_equal(self._colours, self._usual, out=self._active)
+        pixels = self._flat_active.nonzero()[0]
+        for background in self._others:
+            pixels = pixels[self._flat_colours[pixels] != background[pixels]]
+        return pixels if self._plane is None else np.sort(pixels + self._plane[self._flat_colours[pixels]])
