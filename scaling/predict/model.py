@@ -2,7 +2,8 @@
 
 Ranks play; all wait for the one with the longest games (order statistics of the measured lengths); then each exchange
 waits for the one with the most samples, is sent, and is followed by the same step on all. Ranks that share a core take
-turns, and those that wait take turns too, for an MPI waits by asking again and again.
+turns. Those that wait take turns too, for an MPI waits by asking again and again; but where it knows that a node has
+more ranks than cores it yields at each question, and the others go on as if it were not there.
 """
 
 import dataclasses
@@ -26,15 +27,15 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
     Args:
         costs: of a measured run.
         networks: the ``Network`` within a node and the one between nodes, of ``node`` ranks each.
-        cores: that all ranks share (default: one for each).
+        cores: that all ranks share (default: one for each). Ranks with a node of their own do not know that they do.
         minibatch: ``--minibatch-size`` there (default: the run's).
     """
-    rng, crowd = np.random.default_rng(seed), max(1.0, ranks / cores) if cores else 1.0
+    rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
     rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
     minibatch = minibatch or costs.settings["minibatch_size"]
     sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, networks, node, crowd, minibatch, rng).items():
+        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng).items():
             sums[name] += value
     sps = sums["samples"] / sums["seconds"]
     return {
@@ -62,7 +63,7 @@ def waiting_ci95(costs, *how):
     return tuple(map(float, np.quantile(waits, (0.025, 0.975))))
 
 
-def _round(costs, ranks, networks, node, crowd, minibatch, rng):
+def _round(costs, ranks, networks, node, cores, minibatch, rng):
     """One update: what was done, and its seconds."""
     settings = costs.settings
     steps = steps_of(costs, ranks, rng)
@@ -73,8 +74,10 @@ def _round(costs, ranks, networks, node, crowd, minibatch, rng):
     exchanges = 1 if plain else epochs * max(1, round(total / minibatch))
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
-    own = crowd * (play.max() + learn.max() + exchanges * (size * costs.byte_s + costs.call_s) + costs.round_s)
-    wait = crowd * (play.max() - play.mean() + learn.max() - learn.mean() + costs.round_s * (1 - 1 / ranks))
+    alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
+    done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
+    own = sum(each.max() for each in done) + ranks / cores * exchanges * (size * costs.byte_s + costs.call_s)
+    wait = sum(each.max() - each.mean() for each in done)
     sent = exchanges * two_levels(ranks, size, node, *networks)
     touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], node, *networks)
     small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, node, *networks)
@@ -90,6 +93,18 @@ def _round(costs, ranks, networks, node, crowd, minibatch, rng):
         "bytes": exchanges * size,
         "exchanges": exchanges,
     }
+
+
+def taking_turns(work, cores, yields):
+    """When each of some ranks has done its ``work`` (ranks,), in seconds of a core, on so many cores: sorted seconds.
+
+    ``yields``: whether a rank that is done leaves its core to the others.
+    """
+    work, ranks = np.sort(work), len(work)
+    if not yields:
+        return work * ranks / cores
+    at_work = np.arange(ranks, 0, -1)
+    return np.cumsum(np.diff(work, prepend=0.0) * np.maximum(1.0, at_work / cores))
 
 
 def steps_of(costs, ranks, rng):

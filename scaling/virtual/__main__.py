@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from pg_mpi.config import Parser, parse_train
-from pg_mpi.parse import checked, duration, integer, real
+from pg_mpi.config import parse_train
+from pg_mpi.parse import Parser, checked, duration, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
@@ -32,7 +33,8 @@ def parser():
         description="Train on N virtual ranks in one process of this machine, for real, to a score, with a clock that "
         "charges each rank its own measured time and the exchange that a network would need. Tells the score against "
         "wall-clock and core-hours for each N, the best N for a deadline, and where more ranks stop helping.",
-        epilog="Every other flag is one of pg_mpi.train. One process, so two of these can use two cores. A run that is "
+        epilog="Every other flag is one of pg_mpi.train; with an x a number is for each rank: --minibatch-size 1024x. "
+        "One process, so two of these can use two cores. A run that is "
         "stopped goes on with the same command. N ranks take about N times as long here as they would by themselves. "
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12.",
         allow_abbrev=False,
@@ -70,7 +72,7 @@ def main(argv):
     deadline = checked(duration, args.deadline, "--deadline")
     words = ["--preset", args.preset, *rest]
     for ranks in counts:
-        parse_train(words)[0].check(ranks)
+        parse_train(for_each(words, ranks))[0].check(ranks)
     make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": int(args.ranks_per_node), "words": words}
     same |= {"cores_shared": int(args.cores) if args.cores else None, "target": float(args.target)}
@@ -80,7 +82,7 @@ def main(argv):
         run = Path(args.out, f"run-{ranks:06d}")
         if not (run / "DONE").exists():
             begun = time.monotonic()
-            code = train(run, ranks, args, words, limit)
+            code = train(run, ranks, args, for_each(words, ranks), limit)
             if code not in (0, STOPPED):
                 return code
             keep(Path(args.out, f"ranks-{ranks:06d}.json"), run, ranks, time.monotonic() - begun, facts)
@@ -95,6 +97,14 @@ def main(argv):
     if args.json:
         print(json.dumps({**said, "figure": figure}), flush=True)
     return 0
+
+
+def for_each(words, ranks):
+    """The words of a command line with numbers such as ``1024x`` multiplied by the ranks."""
+    apart = [word for each in words for word in (each.split("=", 1) if each.startswith("--") else [each])]
+    return [
+        str(round(float(word[:-1]) * ranks)) if re.fullmatch(r"\d+(\.\d+)?(e\d+)?x", word) else word for word in apart
+    ]
 
 
 def train(run, ranks, args, words, limit):

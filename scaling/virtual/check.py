@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from pg_mpi.cluster.mpirun import usable_threads
-from pg_mpi.config import Parser, parse_train
-from pg_mpi.parse import checked, integer
+from pg_mpi.config import parse_train
+from pg_mpi.parse import Parser, checked, integer
 from pg_mpi.record import checkpoint
 from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, exchange, points, sweep

@@ -13,7 +13,7 @@ from scaling.exchange import Network, allreduce
 from scaling.predict import probe
 from scaling.predict.measured import Costs, Table, crowded
 from scaling.predict.model import SMALL as SMALL_EXCHANGES
-from scaling.predict.model import lengths, predict, waiting_ci95
+from scaling.predict.model import lengths, predict, taking_turns, waiting_ci95
 
 SETTINGS = {
     "sync": "episode",
@@ -56,6 +56,19 @@ def test_an_update_by_hand():
     crowded = predict(COSTS, 4, FREE, node=1, cores=2)
     seconds = 2 * (0.2 + 0.04 + 4 * 8 * (2e6 * 1e-9 + 5e-4) + 1e-3)  # four times the samples touch twice the rows
     assert crowded["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "cores, yields, done",
+    [
+        (4, True, [1, 1, 2, 5]),
+        (2, False, [2, 2, 4, 10]),
+        (2, True, [2, 2, 3, 6]),  # all four take turns for 2 s, then two have a core each
+        (1, True, [4, 4, 6, 9]),
+    ],
+)
+def test_ranks_that_share_cores_take_turns(cores, yields, done):
+    assert taking_turns(np.array([5.0, 1.0, 1.0, 2.0]), cores, yields).tolist() == done
 
 
 def test_a_network_costs_what_its_model_says():

@@ -10,6 +10,7 @@ import pytest
 from jobs import SMALL, STEPS, command, deterministic, finish, newest, one_line, run, start
 
 from scaling.rows import read_csv
+from scaling.virtual.__main__ import for_each
 from scaling.virtual.answer import answer, enough
 from scaling.virtual.world import Hub
 
@@ -69,6 +70,14 @@ def work(seconds):
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
+
+
+def test_numbers_for_each_rank():
+    words = ["--minibatch-size=1024x", "--preset", "a=2x.json", "--anneal-timesteps", "2.5e6x", "--env-id", "1.2.3x"]
+    assert for_each(words, 4) == [
+        *("--minibatch-size", "4096", "--preset", "a=2x.json"),
+        *("--anneal-timesteps", "10000000", "--env-id", "1.2.3x"),
+    ]
 
 
 def test_the_clock():
