@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-batch test-browser test-games test-torch chaos soak flamegraph lint clean
+.PHONY: help setup train test test-batch test-browser test-games test-torch chaos soak flamegraph lint clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -16,6 +16,8 @@ help:  ## say what can be made
 train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its last checkpoint
 	@exec $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
+
+setup: $(STAMP)  ## set up .venv, and no more
 
 test: $(STAMP)  ## run the tests, some at a time; ARGS="-n 0": one after the other
 	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser and not games and not torch' $(ARGS)

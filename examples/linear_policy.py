@@ -1,6 +1,6 @@
 """A policy of one's own, in numpy: ``--policy examples.linear_policy:Linear``.
 
-Each output is a sum of the observation's numbers, times weights, and of a bias. Enough for a pole on a cart.
+Each output is a sum of the observation's numbers, times weights, and of a bias.
 """
 
 import numpy as np

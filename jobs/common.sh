@@ -29,7 +29,7 @@ asked=${asked:-} child='' deaf='' staged='' unstaged='' launcher=${PG_MPI_LAUNCH
 say() { echo "pg_mpi job: $*"; }
 fail() { echo "pg_mpi job: error: $*" >&2; exit "$USAGE"; }
 
-[ -x "$python" ] || fail "no Python at $python: run make train once in $home, or set PG_MPI_PYTHON in jobs/site.sh"
+[ -x "$python" ] || fail "no Python at $python: run make setup once in $home, or set PG_MPI_PYTHON in jobs/site.sh"
 
 # The trainer checkpoints and stops on USR1: mpirun, srun and our launcher all pass it on to the ranks. A TERM stays one,
 # whatever follows: it may mean that this job was cancelled.

@@ -1,15 +1,17 @@
 """Settings, and what is known of the game → the parts of a run: policy, optimizer, learner."""
 
+import traceback
+
 import numpy as np
 
 from pg_mpi.agent.dense import Dense
 from pg_mpi.agent.heads import Categorical, Gaussian
 from pg_mpi.agent.optimizer import Adam, RMSProp
-from pg_mpi.agent.own import Own
+from pg_mpi.agent.own import Own, Unfit
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.scaler import Scaler
 from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
-from pg_mpi.errors import UsageError
+from pg_mpi.errors import RunError, UsageError
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
 from pg_mpi.game.shapes import HEIGHT, WIDTH
@@ -22,7 +24,7 @@ from pg_mpi.seeding import WEIGHTS, stream
 def make_policy(config, knowledge):
     """The policy of ``config`` with its random start, the same on every rank that has the same numpy.
 
-    Raises ``UsageError`` for one of the user's that is none.
+    Raises ``UsageError`` for one of the user's that does not import, and what its own code raises.
     """
     if knowledge.sparse and config.policy == "usual":
         policy = _sparse(config, knowledge)
@@ -32,15 +34,31 @@ def make_policy(config, knowledge):
     free = head.outputs // 2 if knowledge.gaussian else 0
     make = Dense if config.policy == "usual" else own_policy(config)
     inputs = knowledge.inputs(config)
-    scales = config.normalise and not knowledge.sparse
+    scales = config.normalise and not knowledge.sparse and not knowledge.spaces.states  # a one among zeros stays one
     scaler = Scaler(knowledge.origin(config)) if scales or config.rewards == "scaled" else None
+    function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
+    return Own(function, head, inputs, knowledge.sparse, scaler, scales)
+
+
+def try_out(config, knowledge):
+    """Look whether an environment is still what it was, and think once with a policy of the user's.
+
+    What is wrong is found here, and said once.
+
+    Rank 0 only. Raises ``UsageError``, after the traceback of what the user's own code raises.
+    """
+    knowledge.origin(config)
+    if config.policy == "usual":
+        return
     try:
-        function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
-        return Own(function, head, inputs, knowledge.sparse, scaler, scales)
-    except (TypeError, ValueError) as error:
-        if config.policy == "usual":
-            raise
-        raise UsageError(f"--policy {config.policy} cannot be made: {error}") from error
+        make_policy(config, knowledge).try_out()
+    except UsageError:
+        raise
+    except Exception as error:  # any: it is the user's code
+        if not isinstance(error, (RunError, Unfit)):
+            traceback.print_exc()
+        reason = " ".join(str(error).split())
+        raise UsageError(f"--policy {config.policy} cannot be used: {type(error).__name__}: {reason}") from None
 
 
 def own_policy(config):

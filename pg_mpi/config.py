@@ -1,220 +1,14 @@
-"""The settings of a run: one frozen dataclass, its presets, and the command line made from it."""
+"""The command line of training: from flags, presets and files of settings to a ``TrainConfig``."""
 
-import argparse
-import dataclasses
 import json
 import os
-import re
 import sys
 
 from pg_mpi import __version__
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import boolean, checked, choice, duration, integer, nearest, real, text
+from pg_mpi.parse import Parser, checked, nearest
 from pg_mpi.presets import PRESETS, usual, without_meaning
-
-#: The default --minibatch-size: at most this, where a number that was chosen must fit into the rollout.
-MINIBATCH = 2048
-
-
-def _setting(default, parse, help, identity=True):
-    """A field with its parser and help. ``identity`` False: free to change when a run is resumed."""
-    metadata = {"parse": parse, "help": help, "identity": identity}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainConfig:
-    """Every setting of a training run. Defaults are the ``default`` preset's."""
-
-    preset: str = _setting("default", text, "default, fast, karpathy, or a JSON file of settings", False)
-    env_id: str = _setting("ALE/Pong-v5", text, "the game, by its Gymnasium id")
-    seed: int = _setting(0, integer(0), "root of every random stream")
-
-    total_timesteps: int = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
-    max_walltime: float = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
-    target_return: float = _setting(None, real(), "stop when the last 100 games' mean reaches this", False)
-    run_dir: str = _setting(None, text, "the run's folder (default: runs/GAME-PRESET-sSEED)", False)
-    resume: str = _setting("auto", text, "auto: go on if the folder has a run; never; or a path", False)
-
-    envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
-    sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
-    num_steps: int = _setting(256, integer(), "T: agent steps per env and update at first, with --sync steps")
-    games_per_update: int = _setting(1, integer(), "games per env and update at first, with --sync episode")
-    rollout_growth: int = _setting(
-        2,
-        integer(),
-        "an update's samples grow by this factor as --anneal-timesteps go by: small updates find a way to win, large "
-        "ones perfect it; 1, or 0 steps: they do not",
-    )
-    frame_skip: int = _setting(4, integer(), "frames per agent step")
-    sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
-    max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
-    mode: int = _setting(None, integer(0), "the game's mode, as the ALE numbers them (default: its usual one)")
-    difficulty: int = _setting(None, integer(0), "the game's difficulty, likewise")
-    life_loss: bool = _setting(False, boolean, "a lost life ends a return, though not the game")
-    rewards: str = _setting(
-        "sign",
-        choice("sign", "raw", "scaled"),
-        "what is learned from: the sign of each reward, itself, or scaled for returns of deviation 1; scores are raw",
-    )
-    policy: str = _setting("usual", text, "package.module:Class of your own, see docs/own.md; usual: ours")
-    normalise: bool = _setting(
-        True, boolean, "numbers observed are brought to mean 0 and deviation 1, over all ranks and all rounds so far"
-    )
-    squash: str = _setting(
-        "clip", choice("clip", "tanh"), "how an action's numbers are brought between the bounds of a Box"
-    )
-
-    features: str = _setting(
-        "course",
-        choice("course", "motion", "pair", "difference"),
-        "what the policy sees: a frame, what moved and where it will arrive; without where; two frames; or one minus "
-        "the other",
-    )
-    tiles: str = _setting(
-        "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
-    )
-    symmetry: str = _setting(
-        "auto",
-        text,
-        "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
-    )
-    actions: str = _setting(
-        "minimal",
-        text,
-        "minimal: the ALE's own set; distinct: those that differ within a few steps; pair: two of them, no NOOP; or "
-        "names, as NOOP,RIGHT,LEFT",
-    )
-    action_logits: str = _setting(
-        "parts",
-        choice("parts", "own"),
-        "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
-    )
-    hidden: int = _setting(64, integer(), "hidden units")
-    init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
-
-    method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(
-        5e-4, real(0, open_low=True), "step size of the optimizer, at first where --desired-kl paces it"
-    )
-    anneal_timesteps: int = _setting(
-        2_500_000,
-        integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, a desired KL to 0.4; 0: constant",
-    )
-    desired_kl: float = _setting(
-        0.06, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
-    )
-    loss_weight: float = _setting(
-        0.3,
-        real(0),
-        "weight of rewards below 0 at first, so that a policy learns to win before it learns to lose less; it grows "
-        "to 1 in the second quarter of --anneal-timesteps; 0 steps: it stays",
-    )
-    gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
-    gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
-    return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
-    update_epochs: int = _setting(8, integer(), "passes over each update's samples")
-    minibatch_size: int = _setting(
-        MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
-    )
-    clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
-    explore: float = _setting(
-        0.0,
-        real(0),
-        "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
-    )
-    ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
-    vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
-    max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
-
-    replay: bool = _setting(
-        False, boolean, "self-imitation: also learn from transitions of the past, drawn in proportion to their return"
-    )
-    replay_size: int = _setting(1_000_000, integer(), "transitions that each rank remembers, of its newest")
-    replay_updates: int = _setting(4, integer(), "exchanges of each update that learn from them")
-    replay_batch: int = _setting(512, integer(), "transitions of such an exchange, over all ranks")
-    replay_coef: float = _setting(0.1, real(0, open_low=True), "weight of the self-imitation loss")
-    replay_vf_coef: float = _setting(0.01, real(0), "weight of the value loss within it")
-    replay_saved: int = _setting(
-        None,
-        integer(0),
-        "of each rank's newest transitions, so many are in a checkpoint (default: all, so that a resumed run is the "
-        "same run)",
-        False,
-    )
-
-    reproducible: bool = _setting(
-        False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"
-    )
-
-    checkpoint_every: int = _setting(
-        50, integer(), "updates between checkpoints; one that has grown k-fold counts k", False
-    )
-    keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
-    log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
-    sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
-    watchdog: float = _setting(
-        600.0,
-        real(0),
-        "end the job, with every rank's stack, after this many seconds without an update; 0: never",
-        False,
-    )
-    elastic: bool = _setting(
-        False,
-        boolean,
-        "go on without a rank that dies, with its envs on the others; needs mpirun --with-ft ulfm",
-        False,
-    )
-    idle_starts: int = _setting(
-        10, integer(0), "refuse to start after so many starts in a row without a new checkpoint; 0: never", False
-    )
-    track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
-    trace: bool = _setting(
-        False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.trace", False
-    )
-    expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
-
-    @property
-    def folder(self):
-        """The run folder: ``--run-dir``, or a name made of the settings, so that the same command resumes."""
-        if self.run_dir:
-            return self.run_dir
-        game = re.sub(r"[^a-z0-9]+", "-", self.env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0].lower())
-        preset = os.path.splitext(os.path.basename(self.preset))[0]
-        return os.path.join("runs", f"{game}-{preset}-s{self.seed}")
-
-    def identity(self):
-        """The settings that change what is learned, as a dict."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata["identity"]}
-
-    def check(self, ranks):
-        """Raise ``UsageError`` for settings that contradict each other on this many ranks."""
-        own, arcade = self.policy != "usual", self.env_id.startswith("ALE/")
-        if (own or not arcade) and self.method == "reinforce":
-            raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
-        if self.method == "reinforce" and self.sync == "steps":
-            raise UsageError("--method reinforce learns from whole games: use --sync episode")
-        if self.explore and self.method == "reinforce":
-            raise UsageError("--explore plays by other probabilities, for which --method reinforce has no ratio: use 0")
-        if self.replay and self.method == "reinforce":
-            raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
-        if self.replay and self.reproducible:
-            raise UsageError("--replay remembers by rank, so the bits depend on their number: leave --reproducible out")
-        if (own or not arcade) and self.replay:
-            raise UsageError("--replay remembers active pixels, for our own policy of Atari games: leave it out here")
-        rollout = ranks * self.envs_per_rank * self.num_steps
-        usual_size = usual(self.env_id).get("minibatch_size", MINIBATCH)
-        by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != usual_size
-        if by_steps and chosen and self.minibatch_size > rollout:
-            raise UsageError(
-                f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
-                f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "
-                "or raise --num-steps"
-            )
-
-
-_FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
+from pg_mpi.settings import FIELDS, TrainConfig
 
 
 def _flag(name):
@@ -224,7 +18,7 @@ def _flag(name):
 def _preset(name):
     """The settings of a preset, or of a JSON file: its own names, or a run's config.json."""
     if name in PRESETS:
-        return PRESETS[name]
+        return dict(PRESETS[name])
     if not os.path.exists(name):
         raise UsageError(
             f"no preset or file {name!r}{nearest(name, PRESETS)}: choose {', '.join(PRESETS)} or a JSON file"
@@ -239,28 +33,12 @@ def _preset(name):
     values = {}
     for key, value in items:
         key = key.replace("-", "_")
-        if key not in _FIELDS:
-            raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, _FIELDS)}")
+        if key not in FIELDS:
+            raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, FIELDS)}")
         # of a run's config.json only what it learned with: its budgets and its folder are its own
-        if value is not None and (settings is content or _FIELDS[key].metadata["identity"]):
-            values[key] = checked(_FIELDS[key].metadata["parse"], value, f"{key} in {name}")
+        if value is not None and (settings is content or FIELDS[key].metadata["identity"]):
+            values[key] = checked(FIELDS[key].metadata["parse"], value, f"{key} in {name}")
     return values
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line of ours, and which knows the nearest flag."""
-
-    def error(self, message):
-        raise UsageError(message)
-
-    def parse(self, argv):
-        """Parse ``argv``; an unknown flag is a ``UsageError`` that names the nearest one."""
-        values, unknown = self.parse_known_args(argv)
-        if unknown:
-            flag = unknown[0].split("=", 1)[0]
-            known = [option for action in self._actions for option in action.option_strings]
-            raise UsageError(f"unknown argument {flag}{nearest(flag, known)}: see --help")
-        return values
 
 
 def train_parser():
@@ -276,7 +54,7 @@ def train_parser():
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
-    for name, field in _FIELDS.items():
+    for name, field in FIELDS.items():
         default = "" if field.default in (None, False) else f" (default: {field.default})"
         switch = {"nargs": "?", "const": "true"} if field.type is bool else {}
         parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
@@ -289,22 +67,15 @@ def parse_train(argv):
     Order: the defaults, then what is usual for the env, then the preset, then the flags. Raises ``UsageError``.
     """
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
-    flags = {name: checked(_FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
-    chosen = {**_preset(flags.get("preset", "default")), **flags}
-    config = TrainConfig(**{**usual(chosen.get("env_id", TrainConfig.env_id)), **chosen})
-    for name in without_meaning(config.env_id):
+    flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
+    preset = _preset(flags.get("preset", "default"))
+    named = [{**preset, **flags}.get(name, getattr(TrainConfig, name)) for name in ("env_id", "policy")]
+    for name in without_meaning(*named):
         if name in flags:
-            raise UsageError(f"{_flag(name)} means nothing for {config.env_id}: leave it out")
-    return config, set(flags)
-
-
-def from_identity(saved):
-    """The ``TrainConfig`` whose ``identity`` this is, each value checked as a flag's. Raises nearly anything else."""
-    values = {}
-    for name, value in dict(saved).items():
-        field = _FIELDS[name]
-        values[name] = value if value is field.default is None else field.metadata["parse"](value)
-    return TrainConfig(**values)
+            whom = named[0] if named[1] == "usual" else f"{named[0]} with a policy of your own"
+            raise UsageError(f"{_flag(name)} means nothing for {whom}: leave it out")
+        preset.pop(name, None)
+    return TrainConfig(**{**usual(named[0]), **preset, **flags}), set(flags)
 
 
 if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?

@@ -4,6 +4,7 @@ The games are spread over the ranks it is started on; plainly, and without MPI, 
 the same whichever rank plays it.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,13 +16,14 @@ import numpy as np
 from pg_mpi import build, snapshot
 from pg_mpi.cluster import job, launched
 from pg_mpi.cluster.pinning import pin_threads
-from pg_mpi.config import Parser, TrainConfig
 from pg_mpi.errors import CheckpointError, UsageError
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.game import choice
+from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.presets import without_meaning
 from pg_mpi.record import checkpoint, video
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
+from pg_mpi.settings import TrainConfig
 from pg_mpi.start import warn
 
 OWN = "a package.module:name that the run names as its env or policy, and that may be imported"
@@ -57,7 +59,7 @@ def main(world, argv):
     snapshot.check_size(config, weights["theta"])
     policy = build.make_policy(config, knowledge)
     snapshot.fill_policy(policy, weights)
-    network = Chance(knowledge) if args.random else policy.expand()
+    network = Chance(knowledge, config.squash) if args.random else policy.expand()
     evaluator = Evaluator(network, config, knowledge, args)
     mine = range(world.rank, args.games, world.size)
     results, spoken = [], time.monotonic()
@@ -77,14 +79,14 @@ def main(world, argv):
 class Chance:
     """In place of a network: actions that are all equally likely."""
 
-    def __init__(self, knowledge):
-        self._knowledge = knowledge
+    def __init__(self, knowledge, squash):
+        self._knowledge, self._before = knowledge, np.arctanh if squash == "tanh" else np.asarray
 
     def act(self, observations, chances):
-        """(value, action, log-probability) for each observation; the numbers of an action are between -1 and 1."""
+        """(value, action, log-probability) for each observation; the numbers of an action end between -1 and 1."""
         known = self._knowledge
         if known.gaussian:
-            return [(0.0, chance.uniform(-1, 1, len(known.spaces.low)), 0.0) for chance in chances]
+            return [(0.0, self._before(chance.uniform(-1, 1, len(known.spaces.low))), 0.0) for chance in chances]
         return [(0.0, int(chance.integers(len(known.codes))), 0.0) for chance in chances]
 
 
@@ -97,8 +99,13 @@ class Evaluator:
 
     def play(self, index, film=None):
         """Game number ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
+        config, args = self._config, self._args
+        sticky = stream(args.seed, EVALUATION_STICKY, index)
+        with contextlib.closing(self._knowledge.make_game(config, sticky, film is not None)) as game:
+            return self._play(game, index, film)
+
+    def _play(self, game, index, film):
         config, args, network = self._config, self._args, self._network
-        game = self._knowledge.make_game(config, stream(args.seed, EVALUATION_STICKY, index), film is not None)
         rng = stream(args.seed, EVALUATION_ACTIONS, index)
         score = steps = 0
         if args.sticky == 0 and self._knowledge.sparse:
@@ -150,6 +157,8 @@ def _prepare(argv, ranks):
         for name in (config.env_id, config.policy):
             if ":" in name and name not in args.own:
                 raise UsageError(f"{path} wants {name} to be imported and run: give --own {name} if you trust it")
+        choice.check(config)
+        build.try_out(config, knowledge)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     if args.sticky is None:

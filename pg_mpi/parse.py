@@ -1,5 +1,6 @@
 """Text from a command line → checked values. Each parser raises ``ValueError`` with what it wanted."""
 
+import argparse
 import difflib
 import importlib
 import math
@@ -127,3 +128,19 @@ def imported(path, flag):
         raise UsageError(f"{flag} {path}: {module} does not import: {type(error).__name__}: {reason}") from None
     finally:
         sys.path.remove("")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line of ours, and which knows the nearest flag."""
+
+    def error(self, message):
+        raise UsageError(message)
+
+    def parse(self, argv):
+        """Parse ``argv``; an unknown flag is a ``UsageError`` that names the nearest one."""
+        values, unknown = self.parse_known_args(argv)
+        if unknown:
+            flag = unknown[0].split("=", 1)[0]
+            known = [option for action in self._actions for option in action.option_strings]
+            raise UsageError(f"unknown argument {flag}{nearest(flag, known)}: see --help")
+        return values

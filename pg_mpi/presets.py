@@ -89,6 +89,8 @@ ARCADE_ONLY = (
     "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
+#: What makes our own policy of active pixels, and how it plays.
+OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore")
 
 
 def usual(env_id):
@@ -98,6 +100,8 @@ def usual(env_id):
     return dict(GYMNASIUM)
 
 
-def without_meaning(env_id):
-    """Settings that mean nothing for an env: names."""
-    return ENVIRONMENTS_ONLY if env_id.startswith("ALE/") else ARCADE_ONLY
+def without_meaning(env_id, policy="usual"):
+    """Settings that mean nothing for an env and a policy: names."""
+    if not env_id.startswith("ALE/"):
+        return ARCADE_ONLY
+    return ENVIRONMENTS_ONLY if policy == "usual" else (*ENVIRONMENTS_ONLY, *OURS_ONLY)

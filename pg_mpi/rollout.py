@@ -38,7 +38,7 @@ class Env:
         self.errors_in_row = 0
         self.encoder = knowledge.make_encoder(config)
         self.trajectory = Trajectory()
-        self._explore = config.explore if config.policy == "usual" else 0.0
+        self._explore = config.explore if knowledge.sparse and config.policy == "usual" else 0.0
         self._actions, self.paid = knowledge.codes, True
         self.begin()
 

@@ -5,9 +5,9 @@ import contextlib
 import numpy as np
 
 from pg_mpi.agent.replay import STATE
-from pg_mpi.config import from_identity
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.game import choice
+from pg_mpi.settings import from_identity
 
 FORMAT = 2
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from pg_mpi import build, snapshot
 from pg_mpi.agent.replay import TRANSITION
-from pg_mpi.config import TrainConfig
 from pg_mpi.errors import CheckpointError, RunError, UsageError
 from pg_mpi.game import choice
 from pg_mpi.record import checkpoint
 from pg_mpi.record.metrics import TensorBoard
 from pg_mpi.record.run_folder import RunFolder
+from pg_mpi.settings import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +66,7 @@ def find_start(config, given, ranks):
         _check_settings(config, ranks)
         _check_progress(folder, config, 0)
         knowledge = choice.learn(config)
-        if config.policy != "usual":
-            build.make_policy(config, knowledge)  # what is wrong with it is found here, and said once
+        build.try_out(config, knowledge)
         _open_new(folder)
         return Start(config, folder, knowledge)
     try:
@@ -81,12 +80,14 @@ def find_start(config, given, ranks):
     config = dataclasses.replace(config, envs_per_rank=envs)
     _check_settings(config, ranks)
     _check_progress(folder, config, snapshot.steps_of(facts))
+    knowledge = snapshot.knowledge_of(arrays, facts)
+    build.try_out(config, knowledge)
     if own:
         checkpoint.set_aside(folder.path, path)
     else:
         _open_new(folder)
     memories = snapshot.take_memories(arrays, facts)
-    return Start(config, folder, snapshot.knowledge_of(arrays, facts), (arrays, facts), path, memories)
+    return Start(config, folder, knowledge, (arrays, facts), path, memories)
 
 
 def _check_settings(config, ranks):

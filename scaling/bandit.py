@@ -19,9 +19,8 @@ import numpy as np
 
 from pg_mpi.bandit import plan, testbed
 from pg_mpi.cluster.mpirun import start_command
-from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer
+from pg_mpi.parse import Parser, checked, integer
 from pg_mpi.record.picture import picture
 from pg_mpi.record.table import make_folder, write_csv
 from pg_mpi.seeding import BANDIT, stream

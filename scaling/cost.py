@@ -8,8 +8,8 @@ import sys
 import numpy as np
 from scipy import stats
 
-from pg_mpi.config import Parser, parse_train
-from pg_mpi.parse import checked, integer
+from pg_mpi.config import parse_train
+from pg_mpi.parse import Parser, checked, integer
 from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, points
 

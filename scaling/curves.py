@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from scaling.machine import cpu_model
 from scaling.points import read_metrics
 
 TARGETS = (0.0, 18.0)
@@ -93,6 +94,7 @@ def summary(run):
         "commit": start["commit"],
         "versions": start["versions"],
         "mpi": start["mpi"],
+        "cpu": cpu_model(),
         "time": start["time"],
         "starts": starts,
         "above_0": time_to(lines, TARGETS[0], strictly=True),

@@ -3,9 +3,8 @@
 import json
 import os
 
-from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.table import make_folder, write_csv

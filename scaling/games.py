@@ -6,11 +6,11 @@ a run, and those that are there are not run again.
 """
 
 import json
+import shutil
 import statistics
 from pathlib import Path
 
-from pg_mpi.config import Parser
-from pg_mpi.parse import checked, duration, integer, real, span
+from pg_mpi.parse import Parser, checked, duration, integer, real, span
 from scaling import command
 from scaling.points import read_metrics
 
@@ -53,13 +53,14 @@ def main(argv):
     names = args.games.split(",")
     if args.target is not None:
         checked(real(), args.target, "--target")
+    facts = command.facts("scaling.games", argv)
     if not args.table:
         out.mkdir(parents=True, exist_ok=True)
         for seed in seeds:
             for name in names:
                 result = out / f"{_short(name)}-s{seed}.json"
                 if not result.exists():
-                    content = attempt(name, seed, ranks, args)
+                    content = attempt(name, seed, ranks, args) | facts
                     result.write_text(json.dumps(content) + "\n", encoding="utf-8")
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]
     print(table(results))
@@ -71,18 +72,28 @@ def attempt(name, seed, ranks, args):
     run = Path(args.runs) / f"{_short(name)}-s{seed}"
     flags = ["--env-id", name, "--preset", args.preset, "--seed", str(seed), "--max-walltime", args.limit]
     flags += [] if args.target is None else ["--target-return", args.target]
+    shutil.rmtree(run, ignore_errors=True)  # of a run that was stopped: its time is not known, so it begins anew
     command.start(ranks, "pg_mpi.train", *flags, "--run-dir", str(run), "--resume", "never", *args.flags, codes=(0, 75))
     last = read_metrics(run)[-1]
     first = json.loads((run / "config.json").read_text(encoding="utf-8"))["starts"][0]
+    settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
+    own = [word for name in (name, settings["policy"]) if ":" in name for word in ("--own", name)]
     scores = {}
     for kind, way in (("trained", []), ("random", ["--random"])):
-        said = command.start(ranks, "pg_mpi.evaluate", str(run), "--games", args.played, *way, "--json")
+        said = command.start(ranks, "pg_mpi.evaluate", str(run), "--games", args.played, *way, *own, "--json")
         reply = json.loads(said.splitlines()[-1])
         scores[kind] = {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
-    facts = {key: first[key] for key in ("commit", "time", "versions", "mpi")}
     reached = args.target is not None and last["games"] >= 100 and last["return_mean"] >= float(args.target)
-    return {"env_id": name, "seed": seed, "preset": args.preset, "reached": reached, **kept, **scores, **facts}
+    return {
+        "env_id": name,
+        "seed": seed,
+        "preset": args.preset,
+        "reached": reached,
+        "mpi": first["mpi"],
+        **kept,
+        **scores,
+    }
 
 
 def table(results):

@@ -16,8 +16,7 @@ import time
 import numpy as np
 
 from pg_mpi.agent.return_tree import ReturnTree
-from pg_mpi.config import Parser
-from pg_mpi.parse import checked, integer
+from pg_mpi.parse import Parser, checked, integer
 from pg_mpi.record.picture import picture
 from pg_mpi.record.table import make_folder, write_csv
 from scaling import command

@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 
 from pg_mpi.cluster.mpirun import usable_threads
-from pg_mpi.config import Parser, parse_train
+from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer, span
+from pg_mpi.parse import Parser, checked, integer, span
 from scaling.curves import summary
 
 MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)

@@ -13,9 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, duration, integer, real, span
+from pg_mpi.parse import Parser, checked, duration, integer, real, span
 from scaling.command import start
 from scaling.curves import summary
 from scaling.pictures.learning import draw_seeds

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pg_mpi.cluster.mpirun import start_command, usable_threads
 from pg_mpi.cluster.nodes import host_file
-from pg_mpi.config import Parser, parse_train
+from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, choice, integer, real
+from pg_mpi.parse import Parser, checked, choice, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.table import make_folder, write_csv

@@ -8,8 +8,7 @@ import tempfile
 
 from pg_mpi import THREAD_VARIABLES
 from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
-from pg_mpi.config import Parser
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.table import make_folder, write_csv
 from scaling import command, points, sweep

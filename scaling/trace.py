@@ -5,9 +5,8 @@ import os
 import re
 from pathlib import Path
 
-from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer
+from pg_mpi.parse import Parser, checked, integer
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.trace import PLAY

@@ -11,9 +11,9 @@ import statistics
 import sys
 
 from pg_mpi.cluster import mpirun
-from pg_mpi.config import Parser, parse_train
+from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json

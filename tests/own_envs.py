@@ -120,6 +120,80 @@ class Late(Base):
         return np.full(2, float(getattr(self, "last", 0)))
 
 
+class Later(Base):
+    """An attribute that is not there before the fortieth step of a game."""
+
+    def step(self, action):
+        if self.steps == 40:
+            self.bonus = 5.0
+        return *super().step(action)[:2], self.steps == 100, False, {}
+
+    def see(self):
+        return np.full(2, getattr(self, "bonus", 0.0) + self.steps - 6.0 * (self.steps > 40))
+
+
+class Lost(Base):
+    """Half of it is plain data, and the other half is not: one put into another breaks."""
+
+    def reset(self, seed=None):
+        self.place, self.board = 0, {0: 0.5}  # its keys are no words
+        return super().reset(seed)
+
+    def see(self):
+        return np.full(2, self.board[self.place])
+
+    def step(self, action):
+        self.place += 1
+        self.board[self.place] = self.board[self.place - 1]
+        return self.see(), 0.0, self.place == 7, False, {}
+
+
+class Refusal(Exception):
+    """It can be pickled, and not be unpickled."""
+
+    def __init__(self, seats, licence):
+        super().__init__(f"no licence for {seats} seats")
+
+
+class Refusing(Base):
+    def __init__(self):
+        raise Refusal(3, None)
+
+
+class Stateless(Base):
+    """Its own verbs are wrong."""
+
+    def state(self):
+        return 1 / 0
+
+    def restore(self, state):
+        """Nothing."""
+
+
+class Four(Base):
+    """Its step gives four things, as before Gymnasium."""
+
+    def step(self, action):
+        return super().step(action)[:4]
+
+
+class Bare(Base):
+    """Its reset gives the observation alone, likewise."""
+
+    def reset(self, seed=None):
+        return super().reset(seed)[0]
+
+
+class NoReward(Base):
+    def pay(self):
+        return None if self.steps == 5 else 0.0
+
+
+class Ragged(Base):
+    def see(self):
+        return [[0.0], [1.0, 2.0]] if self.steps == 5 else [0.0, 1.0]
+
+
 class Odd(Base):
     """Attributes named as wrappers have them."""
 

@@ -12,6 +12,37 @@ class Short(Linear):
         return super().backward(d_outputs)[:-1]
 
 
+class LateShort(Linear):
+    """Its gradient lacks a parameter, after a while."""
+
+    calls = 0
+
+    def backward(self, d_outputs):
+        self.calls += 1
+        gradient = super().backward(d_outputs)
+        return gradient if self.calls < 10 else gradient[:-1]
+
+
+class Careless(Linear):
+    """Its outputs are no numbers once it has learned something."""
+
+    def forward(self, observations):
+        outputs = super().forward(observations)
+        return outputs * np.nan if self.theta.any() else outputs
+
+
+class Broken(Linear):
+    def __init__(self, *sizes):
+        raise KeyError("no such layer")
+
+
+class Silent(Linear):
+    """It gives no gradient."""
+
+    def backward(self, d_outputs):
+        return None
+
+
 class Wooden(Linear):
     """Its parameters are no array."""
 

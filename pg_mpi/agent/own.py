@@ -17,6 +17,10 @@ from pg_mpi.errors import RunError
 Floats = NDArray[np.floating[Any]]
 
 
+class Unfit(TypeError):
+    """Parameters that cannot be exchanged."""
+
+
 class Function(Protocol):
     """What a policy of one's own is made of.
 
@@ -51,10 +55,17 @@ class Own:
     def __init__(
         self, function: Function, head: Any, inputs: int, sparse: bool, scaler: Scaler | None, scales: bool
     ) -> None:
-        self.theta = _checked(function.theta)
+        self.theta = _checked(getattr(function, "theta", None))
         self.heads, self.actions, self.scaler = head, head.outputs, scaler
         self._function, self._inputs, self._sparse, self._scales = function, inputs, sparse, scales
         self._holds: Floats | None = None  # whose numbers the function computes with
+
+    def try_out(self) -> None:
+        """Raise what the function raises, or ``RunError`` for what it gives, of two observations of zeros."""
+        nothing = np.zeros(0 if self._sparse else self._inputs, dtype=np.int64 if self._sparse else np.float32)
+        x = self._stacked([nothing, nothing])
+        outputs, hidden = self.forward(self.theta, x)
+        self.backward(self.theta, x, hidden, np.zeros_like(outputs), np.empty_like(self.theta))
 
     # -- playing ----------------------------------------------------------------------------------------
 
@@ -90,7 +101,10 @@ class Own:
         if self._holds is not self.theta:
             self._function.theta[...] = self.theta
             self._holds = self.theta
-        return self._forward(self._stacked(observations))
+        outputs = self._forward(self._stacked(observations))
+        if not np.isfinite(outputs).all():
+            raise RunError("the policy's forward gave numbers that are not finite")
+        return outputs
 
     def _forward(self, x: Any) -> Floats:
         """Outputs of the function. Raises ``RunError`` for those of another shape."""
@@ -137,8 +151,8 @@ class Own:
         Raises ``RunError`` for a gradient of another size.
         """
         gradient = self._function.backward(d_outputs)
-        if gradient.shape != out.shape:
-            raise RunError(f"the policy's backward gave {gradient.shape}, and theta is {out.shape}")
+        if np.shape(gradient) != out.shape:
+            raise RunError(f"the policy's backward gave {np.shape(gradient)}, and theta is {out.shape}")
         out[...] = gradient
 
     def products(self, x: Any, hidden: None, outputs: int) -> int:
@@ -165,8 +179,8 @@ class Own:
 
 
 def _checked(theta: Any) -> Floats:
-    """A copy of a function's parameters. Raises ``TypeError`` for what cannot be exchanged."""
+    """A copy of a function's parameters. Raises ``Unfit`` for what cannot be exchanged."""
     if not (isinstance(theta, np.ndarray) and theta.ndim == 1 and theta.dtype == np.float32 and theta.size):
         kind = f"{theta.dtype} {theta.shape}" if isinstance(theta, np.ndarray) else type(theta).__name__
-        raise TypeError(f"a policy's theta must be a numpy array, float32 (P,), not {kind}")
+        raise Unfit(f"a policy's theta must be a numpy array, float32 (P,), not {kind}")
     return theta.copy()

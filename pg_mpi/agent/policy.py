@@ -10,10 +10,8 @@ expands the parameters once into a ``Network``, ``table = tie @ first``, and the
 are the same function; weight sharing, the mirror symmetry and what a logit is the sum of live here alone.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
-from math import exp, log, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -21,73 +19,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
 from pg_mpi.agent.heads import Categorical
+from pg_mpi.agent.network import Network
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
-
-
-class Network:
-    """Plain weights to play with: table (inputs, width), bias (width,), heads (width, A + 1), head_bias (A + 1,).
-
-    The last column of ``heads`` is the value. A policy without biases has None for both, and adds none.
-    """
-
-    def __init__(self, table: Floats, bias: Floats | None, heads: Floats, head_bias: Floats | None) -> None:
-        self.table, self.bias, self.heads, self.head_bias = table, bias, heads, head_bias
-        self._ones = np.ones(len(table), dtype=table.dtype)
-
-    def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
-        """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats.
-
-        After an emulator step the caches are cold and every call into numpy costs its code anew, so it is few
-        and light calls that count: ``dot`` is half of ``@`` and a third of a reduction here.
-        """
-        if len(observations) == 1:
-            z = self._sum(observations[0])
-        else:
-            z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
-            for total, active in zip(z, observations):
-                self._sum(active, total)
-        if self.bias is not None:
-            z += self.bias
-        np.maximum(z, 0, out=z)
-        outputs = z.dot(self.heads)
-        if self.head_bias is not None:
-            outputs += self.head_bias
-        return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
-
-    def act(
-        self,
-        observations: Sequence[Integers],
-        chances: Sequence[np.random.Generator],
-        preference: Sequence[float] | None = None,
-    ) -> list[tuple[float, int, float]]:
-        """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
-
-        ``preference``, A floats, is added to the logits of all: it is by these that is drawn, and these are told.
-        """
-        outputs = self.forward(observations)
-        if preference is not None:
-            outputs = [[*(a + b for a, b in zip(output, preference)), output[-1]] for output in outputs]
-        return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
-
-    def likeliest(self, observation: Integers) -> int:
-        """The action with the highest probability."""
-        return int(np.argmax(self.forward([observation])[0][:-1]))
-
-    def value(self, observation: Integers) -> float:
-        """The value of a state."""
-        return self.forward([observation])[0][-1]
-
-    def _sum(self, active: Integers, out: Floats | None = None) -> Floats:
-        """The sum of the table's rows ``active``: (width,)."""
-        total: Floats = self._ones[: len(active)].dot(self.table.take(active, 0), out=out)
-        return total
-
-    def flops(self, steps: int, active: int) -> int:
-        """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
-        width, outputs = self.heads.shape
-        return int(2 * active * width + 2 * steps * width * (outputs + 1))
 
 
 class Policy:
@@ -279,14 +214,3 @@ class Policy:
         cut, part_cut = vector.size - self.tail, part.size - self.tail
         vector[:cut].reshape(-1, self.hidden)[rows] = part[:part_cut].reshape(-1, self.hidden)
         vector[cut:] = part[part_cut:]
-
-
-def sample(logits: Sequence[float], uniform: float) -> tuple[int, float]:
-    """Draw from softmax(logits) with one uniform number: (action, log-probability).
-
-    Plain floats: for a handful of actions this beats numpy by far.
-    """
-    top = max(logits)
-    sums = list(accumulate([exp(logit - top) for logit in logits]))
-    action = bisect_right(sums, uniform * sums[-1], 0, len(sums) - 1)  # the last one if rounding leaves a rest
-    return action, logits[action] - top - log(sums[-1])

@@ -9,9 +9,8 @@ import time
 from pg_mpi.bandit import pictures, plan, testbed
 from pg_mpi.cluster import job, launched
 from pg_mpi.cluster.pinning import pin_threads
-from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import provenance
 from pg_mpi.record.table import make_folder, write_csv

@@ -5,6 +5,7 @@ a communicator is a world of one, so the same code runs where no MPI is installe
 """
 
 import os
+import pickle
 import time
 
 from pg_mpi.cluster import launched, leftovers
@@ -14,6 +15,15 @@ from pg_mpi.cluster.mpirun import ensure_home
 from pg_mpi.errors import UsageError
 
 PIECE = 1 << 26  # numbers sent at once: MPI counts bytes in 31 bits
+
+
+def portable(error):
+    """An exception as it can travel between processes: itself, or what it says if it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:  # any: its own code may be at work
+        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class World(Mending):
@@ -134,7 +144,7 @@ class World(Mending):
                 done = self._comm.Ibarrier()
                 while not done.Test():
                     time.sleep(0.002)
-            shared = self._comm.bcast((result, error), root=0)
+            shared = self._comm.bcast((result, error and portable(error)), root=0)
             if self.rank:  # rank 0 keeps its own: bcast gives a copy even there, and a copy holds no lock
                 result, error = shared
         if error is not None:

@@ -5,8 +5,8 @@ import json
 import sys
 
 from pg_mpi.cluster import job, launched, pinning
-from pg_mpi.config import Parser, TrainConfig
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.parse import Parser, checked, integer, real
+from pg_mpi.settings import TrainConfig
 
 
 def parser():

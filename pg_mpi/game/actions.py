@@ -63,6 +63,9 @@ def mirror_pairs(symmetry, env_id):
             if name not in CODES:
                 raise UsageError(f"--symmetry names an unknown action {name!r}{nearest(name, CODES)}")
         pairs.append([CODES[name] for name in names])
+    named = [code for pair in pairs for code in pair]
+    if len(set(named)) < len(named):
+        raise UsageError(f"--symmetry names an action twice: {symmetry}")
     return pairs
 
 

@@ -92,7 +92,7 @@ class Arcade:
     def saved(self):
         """(arrays, facts) for a checkpoint, see ``restored``."""
         arrays = {"backgrounds": self.backgrounds, "planes": self.planes}
-        return arrays, {"codes": self.codes, "swap": self.swap}
+        return arrays, {"codes": self.codes, "swap": self.swap, "active": self.active}
 
 
 def check(config):
@@ -125,4 +125,5 @@ def restored(arrays, facts):
     planes = np.asarray(arrays.get("planes", np.zeros(256)), dtype=np.uint8)  # older checkpoints lack them
     if planes.shape != (256,) or planes.max() > 15:
         raise ValueError("planes of colours")
-    return Arcade(backgrounds, planes, codes, swap)
+    active = facts.get("active")  # older ones lack it
+    return Arcade(backgrounds, planes, codes, swap, None if active is None else float(active))

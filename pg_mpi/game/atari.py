@@ -18,20 +18,32 @@ ALEInterface.setLoggerMode(LoggerMode.Error)  # or every rank prints the emulato
 def atari_ids():
     """The ROM of each Gymnasium id, as ``ALE/SpaceInvaders-v5`` → ``space_invaders``: a dict."""
     playable = (rom for rom in roms.get_all_rom_ids() if rom not in FOR_TWO)
-    return {f"ALE/{rom.title().replace('_', '')}-v5": rom for rom in playable}
+    return {_id(rom): rom for rom in playable}
+
+
+def _id(rom):
+    return f"ALE/{rom.title().replace('_', '')}-v5"
 
 
 def rom_name(env_id):
     """The ROM of a Gymnasium id: ``ALE/SpaceInvaders-v5`` → ``space_invaders``. Raises ``UsageError``."""
     known = atari_ids()
+    if env_id in map(_id, FOR_TWO):
+        raise UsageError(f"{env_id} is a game for two, and is not played here")
     if env_id not in known:
         raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
     return known[env_id]
 
 
 def rom_path(rom):
-    """The file of a ROM: a ``Path``."""
-    return Path(roms.get_rom_path(rom))
+    """The file of a ROM: a ``Path``. Raises ``UsageError`` where there is none."""
+    try:
+        path, reason = roms.get_rom_path(rom), "ale-py does not know it"
+    except OSError as error:
+        path, reason = None, " ".join(str(error).split())
+    if not path:
+        raise UsageError(f"there is no ROM of {rom} ({reason}): install ale-py anew, and leave ALE_ROMS_DIR unset")
+    return Path(path)
 
 
 def _offered(flag, value, offered, env_id):
@@ -119,7 +131,10 @@ class AtariGame:
 
     def truncated(self):
         """True when the frame cap, not the rules, ended the game."""
-        return self._ale.game_truncated()
+        return self._ale.game_truncated() and not self._ale.game_over(with_truncation=False)
+
+    def close(self):
+        """Nothing: an emulator holds no window and no process."""
 
     def rgb(self):
         """The last screen in colour: uint8 (height, 160, 3). Stale after ``restore``, until the next act."""

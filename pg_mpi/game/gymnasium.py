@@ -86,10 +86,7 @@ class Environment:
 
 def check(config):
     """Raise ``UsageError`` for an environment that does not exist or is not supported."""
-    env = make(config.env_id)
-    numbers = spaces_of(env, config.env_id).numbers
-    if callable(getattr(env, "close", None)):
-        env.close()
+    numbers = _spaces(config.env_id).numbers
     if numbers > MOST_NUMBERS and config.policy == "usual":
         raise UsageError(
             f"{config.env_id} shows {numbers:,} numbers at a time, as an image does, which is too much for our policy "
@@ -99,8 +96,17 @@ def check(config):
 
 def learn(config):
     """Look at the environment of ``config``. Raises ``UsageError`` for one that does not exist or is not supported."""
-    known = Environment(config.env_id, spaces_of(make(config.env_id), config.env_id), kept=True)
+    known = Environment(config.env_id, _spaces(config.env_id), kept=True)
     return dataclasses.replace(known, kept=_can_be_kept(known, config))
+
+
+def _spaces(env_id):
+    env = make(env_id)
+    try:
+        return spaces_of(env, env_id)
+    finally:
+        if callable(getattr(env, "close", None)):
+            env.close()
 
 
 def restored(arrays, facts):
@@ -113,8 +119,10 @@ def make(env_id, film=False):
     """An environment by its name: of Gymnasium's registry, or ``package.module:function``. Raises ``UsageError``."""
     if ":" in env_id:
         make_own = imported(env_id, "--env-id")
-        if make_own is not None:
+        if callable(make_own):
             return make_own()
+        if make_own is not None:
+            raise UsageError(f"--env-id {env_id} names no function or class, but {type(make_own).__name__}")
     try:
         return gymnasium.make(env_id, disable_env_checker=True, **({"render_mode": "rgb_array"} if film else {}))
     except gymnasium.error.UnregisteredEnv as error:
@@ -124,41 +132,50 @@ def make(env_id, film=False):
             f"unknown env {env_id!r}{meant} ({_line(error)}): give an id of Gymnasium, as CartPole-v1, of an Atari "
             "game, as ALE/Pong-v5, or package.module:function"
         ) from None
-    except gymnasium.error.Error as error:
-        raise UsageError(f"{env_id} cannot be made: {_line(error)}") from None
+    except Exception as error:  # any: what it is made with may be missing in many ways
+        raise UsageError(f"{env_id} cannot be made: {type(error).__name__}: {_line(error)}") from None
 
 
 def _can_be_kept(known, config):
-    """Whether others go on exactly where one environment was saved, a fresh one and a used one: found by trying."""
-    rng, spaces = stream(0, SURVEY), known.spaces
+    """Whether others go on exactly where one environment was saved, a fresh one and a used one: found by trying.
 
-    def steps(count, *games):
-        for _ in range(count):
-            action = rng.standard_normal(len(spaces.low)) if spaces.codes is None else rng.choice(spaces.codes)
-            yield [(game.act(action), game.over(), game.truncated(), game.screen.tobytes()) for game in games]
-            if games[0].over():
-                seed = int(rng.integers(2**31))
-                for game in games:
-                    game.draw_from(stream(seed, SURVEY))
-                    game.reset()
-
+    Raises what the environment raises by itself, and what its own ``state`` and ``restore`` do.
+    """
     with contextlib.ExitStack() as stack:
         games = [known.make_game(config, stream(0, SURVEY, env)) for env in range(3)]
         for game in games:
             stack.callback(game.close)
         one, used, fresh = games
         before, there, after = TRIAL
-        for game, count in ((one, before), (used, there)):
-            for _ in steps(count, game):
-                pass
-        try:
-            state = one.state()
-            if len(state) > MOST_BYTES:
-                return False
-            used.restore(state), fresh.restore(state)
-        except Exception:  # any: then it cannot be kept
+        _lived(one, known.spaces, before, stream(0, SURVEY, 3))
+        _lived(used, known.spaces, there, stream(0, SURVEY, 4))
+        state = one.state()
+        if len(state) > MOST_BYTES:
             return False
-        return all(first == second == third for first, second, third in steps(after, *games))
+        told = _lived(one, known.spaces, after, stream(0, SURVEY, 5))
+        for game in (used, fresh):
+            try:
+                game.restore(state)
+                if _lived(game, known.spaces, after, stream(0, SURVEY, 5)) != told:
+                    return False
+            except Exception:  # any: then it cannot be kept
+                if game.own_state:
+                    raise
+                return False
+        return True
+
+
+def _lived(game, spaces, steps, rng):
+    """What a game tells in so many random steps: a list; games that end are followed by new ones."""
+    told = []
+    for _ in range(steps):
+        gaussian = spaces.codes is None
+        action = rng.standard_normal(len(spaces.low)) if gaussian else spaces.codes[rng.integers(len(spaces.codes))]
+        told.append((game.act(action), game.over(), game.truncated(), game.screen.tobytes()))
+        if game.over():
+            game.draw_from(stream(int(rng.integers(2**31)), SURVEY))
+            game.reset()
+    return told
 
 
 def _clip(action):

@@ -38,8 +38,10 @@ def unpack(env, state):
         raise ValueError(f"{len(saved)} layers of an environment that has {len(layers)}")
     for layer, found in zip(layers, saved):
         for name, value in found.items():
-            before = vars(layer)[name]  # nothing that is not there already
-            _packed(before)  # nor what would not have been saved
+            if name not in vars(layer) and hasattr(type(layer), name):
+                raise ValueError(f"{name} is no attribute that is saved")
+            before = vars(layer).get(name)  # None: it is set in the course of a game
+            _packed(before)  # not over what would not have been saved
             setattr(layer, name, _unpacked(value, before))
 
 

@@ -4,6 +4,8 @@ Observations are vectors of numbers: a Box, flat, or one of n states as n zeros 
 vector of numbers in a Box, of which the policy's -1 and 1 are the bounds.
 """
 
+import operator
+
 import numpy as np
 
 from pg_mpi.errors import CheckpointError, RunError, UsageError
@@ -20,11 +22,12 @@ class Game:
 
     Attributes:
         screen: float32 (n,), the newest observation; a new array each time.
+        own_state: whether the environment has verbs of its own for its state.
     """
 
     def __init__(self, env_id, env, spaces, rng, squash, kept):
         self._env_id, self._env, self._spaces, self._squash, self._kept = env_id, env, spaces, squash, kept
-        self._own = all(callable(getattr(env, name, None)) for name in ("state", "restore"))  # verbs of its own
+        self.own_state = all(callable(getattr(env, name, None)) for name in ("state", "restore"))
         if spaces.codes is None:
             self._low, self._high = (np.array(bound, spaces.dtype) for bound in (spaces.low, spaces.high))
             self._bounded = np.isfinite(self._low) & np.isfinite(self._high)
@@ -43,7 +46,7 @@ class Game:
 
     def reset(self):
         """Start a new game, with a seed of its own."""
-        observation, _ = self._env.reset(seed=int(self._rng.integers(2**31)))
+        observation, _ = self._told(self._env.reset(seed=int(self._rng.integers(2**31))), "reset", 2)
         self.screen = self._numbers(observation)
         self._terminated = self._truncated = False
 
@@ -51,11 +54,14 @@ class Game:
         """Take an action, a code or an array (d,); returns the reward. Raises ``RunError`` for what is no number."""
         if self._spaces.codes is None:
             action = self._taken(action)
-        observation, reward, self._terminated, self._truncated, _ = self._env.step(action)
+        observation, given, self._terminated, self._truncated, _ = self._told(self._env.step(action), "step", 5)
         self.screen = self._numbers(observation)
-        reward = float(reward)
+        try:
+            reward = float(given)
+        except (TypeError, ValueError):
+            reward = np.nan
         if not -np.inf < reward < np.inf:
-            raise RunError(f"{self._env_id} gave a reward of {reward}: an environment must give finite numbers")
+            raise RunError(f"{self._env_id} gave a reward of {_short(given)}: an environment must give finite numbers")
         return reward
 
     def over(self):
@@ -81,7 +87,7 @@ class Game:
         """The game as bytes; none where it cannot be saved."""
         if not self._kept:
             return b""
-        return self._env.state() if self._own else plain.pack(self._env)
+        return bytes(memoryview(self._env.state())) if self.own_state else plain.pack(self._env)
 
     def restore(self, state):
         """Continue from ``state`` bit for bit; without one, start a new game and return False."""
@@ -89,7 +95,7 @@ class Game:
             self.reset()
             return False
         try:
-            self._env.restore(state) if self._own else plain.unpack(self._env, state)
+            self._env.restore(state) if self.own_state else plain.unpack(self._env, state)
         except Exception as error:  # any: the state may be anybody's, and so may the environment
             raise CheckpointError(
                 f"the environment refused its saved state ({type(error).__name__}: {error})"
@@ -102,11 +108,21 @@ class Game:
         if callable(getattr(self._env, "close", None)):
             self._env.close()
 
+    def _told(self, answer, verb, count):
+        """What the environment's ``verb`` gave, if it is so many things. Raises ``RunError``."""
+        if not isinstance(answer, (tuple, list)) or len(answer) != count:
+            what = "(observation, reward, terminated, truncated, info)" if count == 5 else "(observation, info)"
+            raise RunError(f"the {verb} of {self._env_id} gave {_short(answer)}, not {what}")
+        return answer
+
     def _numbers(self, observation):
         """An observation as float32 (n,). Raises ``RunError`` for one that is none."""
         if self._spaces.states:
             return self._one_hot(observation)
-        numbers = np.array(observation, dtype=np.float32)
+        try:
+            numbers = np.array(observation, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise RunError(f"{self._env_id} gave the observation {_short(observation)}, not an array") from None
         if numbers.shape != self._spaces.shape:
             raise RunError(f"{self._env_id} gave an observation of shape {numbers.shape}, not {self._spaces.shape}")
         numbers = numbers.ravel()
@@ -118,9 +134,13 @@ class Game:
 
     def _one_hot(self, observation):
         """One of n states, as n zeros and ones."""
-        number, states = int(observation) - self._spaces.first, self._spaces.states
+        first, states = self._spaces.first, self._spaces.states
+        try:
+            number = operator.index(observation) - first
+        except TypeError:
+            number = -1
         if not 0 <= number < states:
-            raise RunError(f"{self._env_id} gave the observation {observation}, which is none of its {states}")
+            raise RunError(f"{self._env_id} gave the observation {_short(observation)}, which is none of its {states}")
         one_hot = np.zeros(states, dtype=np.float32)
         one_hot[number] = 1
         return one_hot
@@ -150,6 +170,12 @@ class Encoder:
         """Continue after ``state``; returns the observation that was current then."""
         self._now = np.frombuffer(state.tobytes(), dtype=np.float32)
         return self._now
+
+
+def _short(value):
+    """Any value on one line."""
+    text = " ".join(str(value).split())
+    return text if len(text) < 80 else f"{text[:76]} ..."
 
 
 class AsItIs:

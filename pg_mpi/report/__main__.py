@@ -5,8 +5,8 @@ import os
 import sys
 
 from pg_mpi.cluster import launched
-from pg_mpi.config import Parser
 from pg_mpi.errors import UsageError
+from pg_mpi.parse import Parser
 from pg_mpi.record.run_folder import write_text
 
 

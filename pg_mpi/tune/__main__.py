@@ -11,12 +11,13 @@ import time
 from pg_mpi.cluster import job, launched
 from pg_mpi.cluster.signals import StopFlag
 from pg_mpi.cluster.watchdog import Watchdog
-from pg_mpi.config import Parser, TrainConfig, parse_train
+from pg_mpi.config import parse_train
 from pg_mpi.errors import RunError, UsageError
-from pg_mpi.parse import checked, duration, integer
+from pg_mpi.parse import Parser, checked, duration, integer
 from pg_mpi.presets import usual
 from pg_mpi.record.run_folder import output_of, provenance
 from pg_mpi.record.table import make_folder
+from pg_mpi.settings import TrainConfig
 from pg_mpi.tune import space, study
 
 REFUSED = {"run_dir", "resume", "total_timesteps", "max_walltime", "target_return", "expect_ranks"}

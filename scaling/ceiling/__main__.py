@@ -11,9 +11,9 @@ import sys
 import tempfile
 
 from pg_mpi.cluster import launch, mpirun
-from pg_mpi.config import Parser, parse_train
+from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer, real
+from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.table import make_folder
 from scaling import command

@@ -9,7 +9,7 @@ import copy
 import dataclasses
 
 from pg_mpi import snapshot
-from pg_mpi.agent.policy import sample
+from pg_mpi.agent.network import sample
 from pg_mpi.trainer import Trainer
 
 

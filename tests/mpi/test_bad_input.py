@@ -19,6 +19,7 @@ CASES = {
     ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
     "symmetry lacks": (["--symmetry", "NOOP:UP"], "--symmetry exchanges an action of the policy for one that it lacks"),
+    "symmetry twice": (["--symmetry", "RIGHT:LEFT,RIGHT:UP"], "--symmetry names an action twice"),
     "symmetry": (["--symmetry", "RIHGT:LEFT"], "--symmetry names an unknown action 'RIHGT' (did you mean RIGHT?)"),
 }
 

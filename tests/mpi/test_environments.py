@@ -88,6 +88,9 @@ CASES = {
     "an image": (["--env-id", "Pong-v4"], "Atari games are ALE/Pong-v5"),
     "no class": ([*CARTPOLE, "--policy", "own_policies:Nobody"], "names no class: give package.module:Class, or usual"),
     "no policy": ([*CARTPOLE, "--policy", "own_policies:Wooden"], "theta must be a numpy array, float32 (P,)"),
+    "short gradient": ([*CARTPOLE, "--policy", "own_policies:Short"], "backward gave (14,), and theta is (15,)"),
+    "no gradient": ([*CARTPOLE, "--policy", "own_policies:Silent"], "backward gave (), and theta is (15,)"),
+    "for two": (["--env-id", "ALE/Combat-v5"], "ALE/Combat-v5 is a game for two"),
     "mode": (["--env-id", "ALE/Pong-v5", "--mode", "7"], "ALE/Pong-v5 has no --mode 7: give one of 0, 1"),
 }
 
@@ -98,6 +101,23 @@ def test_refused_before_anything_is_written(tmp_path, case):
     result = train(2, tmp_path, *flags, code=2, PYTHONPATH=f"{ROOT}:{TESTS}")
     assert line in one_line(result)
     assert os.listdir(tmp_path) == []
+
+
+def test_an_exception_that_cannot_travel_is_told(tmp_path):
+    result = train(2, tmp_path, "--env-id", "own_envs:Refusing", code=1, PYTHONPATH=f"{ROOT}:{TESTS}")
+    assert "Refusal: no licence for 3 seats" in result.stderr and "TypeError" not in result.stderr
+
+
+def test_a_game_without_its_rom_is_refused(tmp_path):
+    result = train(2, tmp_path, "--env-id", "ALE/Breakout-v5", code=2, ALE_ROMS_DIR=str(tmp_path))
+    assert "there is no ROM of breakout" in one_line(result)
+
+
+def test_what_a_policy_raises_is_shown_once(tmp_path):
+    flags = [*CARTPOLE, "--policy", "own_policies:Broken"]
+    result = train(2, tmp_path, *flags, code=2, PYTHONPATH=f"{ROOT}:{TESTS}")
+    assert result.stderr.count("Traceback") == 1 and "no such layer" in result.stderr
+    assert "--policy own_policies:Broken cannot be used: KeyError" in result.stderr and os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("flag", ["--env-id", "--policy"])
@@ -113,7 +133,8 @@ def test_what_does_not_import_is_shown_once(tmp_path, flag):
         (["--env-id", "own_envs:LateNan"], "own_envs:LateNan gave a reward of nan"),
         (["--env-id", "own_envs:LateShape"], "own_envs:LateShape gave an observation of shape (3,), not (2,)"),
         (["--env-id", "own_envs:Faulty"], "LookupError: no such price"),
-        ([*CARTPOLE, "--policy", "own_policies:Short"], "backward gave (14,), and theta is (15,)"),
+        ([*CARTPOLE, "--policy", "own_policies:LateShort"], "backward gave (14,), and theta is (15,)"),
+        ([*CARTPOLE, "--policy", "own_policies:Careless"], "forward gave numbers that are not finite"),
     ],
 )
 def test_what_goes_wrong_later_ends_the_job(tmp_path, flags, says):

@@ -5,9 +5,9 @@ import pytest
 from jobs import SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
 
 from pg_mpi.agent.advantages import discounted_returns
-from pg_mpi.config import TrainConfig
 from pg_mpi.imitation import ImitatingLearner
 from pg_mpi.record import checkpoint
+from pg_mpi.settings import TrainConfig
 from pg_mpi.trajectory import Trajectory
 
 REPLAY = [*STEPS, "--replay", "--replay-batch", 61, "--replay-updates", 3]

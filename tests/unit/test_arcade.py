@@ -108,7 +108,7 @@ def test_the_policy_has_a_row_for_every_input(features):
 
 def test_games_for_two_are_refused_before_the_emulator_sees_them():
     assert not {f"ALE/{name.title().replace('_', '')}-v5" for name in FOR_TWO} & set(atari_ids())
-    with pytest.raises(UsageError, match="unknown game 'ALE/Combat-v5'"):
+    with pytest.raises(UsageError, match="ALE/Combat-v5 is a game for two"):
         choice.check(config_of("Combat"))
 
 

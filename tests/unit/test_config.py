@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from pg_mpi.config import TrainConfig, parse_train
+from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import duration, integer
+from pg_mpi.settings import TrainConfig
 
 
 def test_defaults_presets_and_flags():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pg_mpi import build
-from pg_mpi.agent.policy import Network
+from pg_mpi.agent.network import Network
 from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.game import arcade

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from pg_mpi import build
 from pg_mpi.config import parse_train
 from pg_mpi.errors import CheckpointError, RunError, UsageError
+from pg_mpi.evaluate import Chance
 from pg_mpi.game import choice, plain
 from pg_mpi.game import gymnasium as ours
 
@@ -55,10 +57,27 @@ def test_what_hides_its_state_starts_anew():
     assert game.state() == b"" and game.restore(b"") is False
 
 
-@pytest.mark.parametrize(("name", "kept"), [("Late", False), ("Vast", False), ("Odd", True)])
+@pytest.mark.parametrize(("name", "kept"), [("Late", True), ("Vast", False), ("Odd", True), ("Lost", False)])
 def test_what_can_be_kept_is_found_by_trying(name, kept):
-    """Not where a fresh one lacks what is saved, nor where it is large; names of attributes mean nothing."""
+    """Not where it is large, nor where what cannot be saved breaks it; names of attributes mean nothing."""
     assert known(f"{HERE}:{name}")[0].kept == kept
+
+
+def test_an_attribute_of_late_in_a_game_is_saved():
+    """It is set in the fortieth step, after the trial has looked."""
+    environment, config = known(f"{HERE}:Later")
+    game, fresh = (environment.make_game(config, np.random.default_rng(seed)) for seed in (1, 2))
+    for _ in range(45):
+        game.act(1)
+    assert environment.kept and fresh.restore(game.state())
+    game.act(0), fresh.act(0)
+    np.testing.assert_array_equal(game.screen, fresh.screen)
+    assert game.screen[0] == 45
+
+
+def test_what_its_own_state_raises_is_shown():
+    with pytest.raises(ZeroDivisionError):
+        known(f"{HERE}:Stateless")
 
 
 def test_a_half_open_bound_is_a_bound():
@@ -79,7 +98,7 @@ def test_the_examples_own_kind_of_spaces():
 def test_a_state_outside_of_those_there_are_is_refused():
     environment, config = known("FrozenLake-v1")
     game = environment.make_game(config, np.random.default_rng(0))
-    for outside in (-1, 16):
+    for outside in (-1, 16, 2.5, None):
         with pytest.raises(RunError, match=f"gave the observation {outside}, which is none of its 16"):
             game._numbers(outside)
 
@@ -146,6 +165,9 @@ def test_truncation_is_no_end_of_the_rules():
         (f"{HERE}:Texting", "supported are Box and Discrete observations, and as actions"),
         (f"{HERE}:Alone", "no choice"),
         (f"{HERE}:nothing", "unknown env"),
+        (f"{HERE}:np", "names no function or class, but module"),
+        ("Ant-v3", "Ant-v3 cannot be made"),
+        ("a:b:c", "a does not import"),
         ("no_such_module:Env", "no_such_module does not import: ModuleNotFoundError"),
         ("own_broken:Env", "own_broken does not import: ZeroDivisionError"),
     ],
@@ -156,7 +178,7 @@ def test_what_is_not_supported_is_refused(env_id, says, capsys):
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["NanReward", "NanSeen", "Reshaped"])
+@pytest.mark.parametrize("name", ["NanReward", "NanSeen", "Reshaped", "NoReward", "Ragged"])
 def test_an_environment_that_goes_wrong_is_told_so(name):
     config = config_of(f"{HERE}:{name}")
     environment = ours.Environment(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
@@ -164,6 +186,37 @@ def test_an_environment_that_goes_wrong_is_told_so(name):
     with pytest.raises(RunError, match=f"{HERE}:{name} gave"):
         for _ in range(20):
             game.act(environment.codes[0])
+
+
+@pytest.mark.parametrize(("name", "says"), [("Four", "the step of own_envs:Four gave"), ("Bare", "the reset of")])
+def test_an_environment_of_an_older_kind_is_told_so(name, says):
+    config = config_of(f"{HERE}:{name}")
+    environment = ours.Environment(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
+    with pytest.raises(RunError, match=says):
+        environment.make_game(config, np.random.default_rng(0)).act(0)
+
+
+def test_settings_of_atari_games_in_a_preset_mean_nothing_elsewhere(tmp_path):
+    preset = tmp_path / "breakout.json"
+    preset.write_text(json.dumps({"explore": 1.0, "hidden": 32, "sticky": 0.5}))
+    config = config_of("FrozenLake-v1", "--preset", str(preset))
+    assert (config.explore, config.hidden, config.sticky) == (0.0, 32, 0.0)
+    with pytest.raises(UsageError, match="--tiles means nothing for ALE/Pong-v5 with a policy of your own"):
+        config_of("ALE/Pong-v5", "--policy", "own_policies:Sparse", "--tiles", "on")
+
+
+def test_one_of_n_is_never_scaled():
+    environment, config = known("FrozenLake-v1")
+    policy = build.make_policy(config, environment)
+    np.testing.assert_array_equal(policy._stacked([np.eye(16, dtype=np.float32)[3]]), [np.eye(16)[3]])
+
+
+@pytest.mark.parametrize(("squash", "bound"), [("clip", 0.99), ("tanh", np.arctanh(0.99))])
+def test_random_actions_reach_the_bounds(squash, bound):
+    environment, _ = known("Pendulum-v1")
+    chances = [np.random.default_rng(seed) for seed in range(1000)]
+    drawn = np.array([action for _, action, _ in Chance(environment, squash).act(chances, chances)])
+    assert drawn.max() > bound and drawn.min() < -bound
 
 
 @pytest.mark.parametrize(
@@ -175,7 +228,7 @@ def test_an_environment_that_goes_wrong_is_told_so(name):
         b"null",
         b'[{"__class__": 3}, {}, {}]',
         b'[{"env": 3}, {}, {}]',
-        b'[{}, {}, {"nope": 1}]',
+        b'[{}, {}, {"step": 1}]',
     ],
 )
 def test_a_forged_state_is_refused(state):

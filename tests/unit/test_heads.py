@@ -6,8 +6,8 @@ from scipy import stats
 
 from pg_mpi.agent.dense import Dense
 from pg_mpi.agent.heads import Categorical, Gaussian
+from pg_mpi.agent.network import sample
 from pg_mpi.agent.own import Own
-from pg_mpi.agent.policy import sample
 from pg_mpi.agent.scaler import LIMIT, Scaler
 from pg_mpi.errors import RunError
 

@@ -19,6 +19,7 @@ LEVELS = [
     ["batch"],
     ["trajectory", "schedule"],
     ["config", "game", "agent", "cluster", "record"],
+    ["settings"],
     ["seeding", "parse", "presets"],
     ["errors"],
     ["__init__"],

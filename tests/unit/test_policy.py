@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from pg_mpi.agent.policy import Policy, sample
+from pg_mpi.agent.network import sample
+from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie, upside_down
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game.actions import CODES

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from pg_mpi.config import TrainConfig
 from pg_mpi.record.metrics import MetricsLog, Progress, clock
+from pg_mpi.settings import TrainConfig
 from pg_mpi.tally import Tally
 from pg_mpi.trajectory import Trajectory
 

@@ -8,8 +8,8 @@ import pytest
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.batch import Batch
-from pg_mpi.config import TrainConfig
 from pg_mpi.schedule import Stage, faster, paced, stage
+from pg_mpi.settings import TrainConfig
 from pg_mpi.trajectory import Trajectory
 
 
