@@ -31,6 +31,7 @@ def main(world, argv):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             found = attempt(world, env_id, Path(place))
+        world.barrier()  # all have read what rank 0 is about to remove
         if world.rank == 0:
             shutil.rmtree(place)
             crowded = "hardly apply" in said.getvalue()
