@@ -21,7 +21,20 @@ from pg_mpi.record import checkpoint
 from pg_mpi.trainer import Trainer
 
 ROUNDS, STEPS = 4, 125  # of each of two ranks: 1,000 in all
-FLAGS = ["--envs-per-rank", 1, "--num-steps", STEPS, "--minibatch-size", 250, "--update-epochs", 1, "--hidden", 16]
+FLAGS = [
+    "--sync",
+    "steps",
+    "--envs-per-rank",
+    1,
+    "--num-steps",
+    STEPS,
+    "--minibatch-size",
+    250,
+    "--update-epochs",
+    1,
+    "--hidden",
+    16,
+]
 
 
 def main(world, argv):
