@@ -11,7 +11,7 @@ from pg_mpi.agent.own import Own, Unfit
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.scaler import Scaler
 from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
-from pg_mpi.errors import RunError, UsageError
+from pg_mpi.errors import RunError, UsageError, one_line
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
 from pg_mpi.game.shapes import HEIGHT, WIDTH
@@ -57,7 +57,7 @@ def try_out(config, knowledge):
     except Exception as error:  # any: it is the user's code
         if not isinstance(error, (RunError, Unfit)):
             traceback.print_exc()
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise UsageError(f"--policy {config.policy} cannot be used: {type(error).__name__}: {reason}") from None
 
 

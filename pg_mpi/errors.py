@@ -21,3 +21,8 @@ class RunError(Exception):
 
 class CheckpointError(UsageError):
     """A file is not a usable checkpoint: unreadable, truncated, damaged or foreign."""
+
+
+def one_line(value):
+    """What an error, or any value, says: a text without line breaks."""
+    return " ".join(str(value).split())

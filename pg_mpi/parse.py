@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 
-from pg_mpi.errors import UsageError
+from pg_mpi.errors import UsageError, one_line
 
 
 def nearest(word, known):
@@ -124,7 +124,7 @@ def imported(path, flag):
         return getattr(importlib.import_module(module), name, None)
     except Exception as error:  # any: it is the user's code
         traceback.print_exc()
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise UsageError(f"{flag} {path}: {module} does not import: {type(error).__name__}: {reason}") from None
     finally:
         sys.path.remove("")

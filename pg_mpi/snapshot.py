@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 
 from pg_mpi.agent.replay import STATE
-from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.errors import CheckpointError, UsageError, one_line
 from pg_mpi.game import choice
 from pg_mpi.settings import from_identity
 
@@ -70,7 +70,7 @@ def _taken_apart(agreed=False):
     except UsageError:
         raise
     except Exception as error:  # any: wrong names, types and sizes make nearly any
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         refused = CheckpointError(f"the checkpoint holds no run of pg_mpi ({type(error).__name__}: {reason})")
         refused.agreed = agreed
         raise refused from None

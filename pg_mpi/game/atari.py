@@ -6,7 +6,7 @@ import ale_py
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
 
-from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.errors import CheckpointError, UsageError, one_line
 from pg_mpi.parse import nearest
 
 FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}  # games; the ALE ends the process that loads one alone
@@ -40,7 +40,7 @@ def rom_path(rom):
     try:
         path, reason = roms.get_rom_path(rom), "ale-py does not know it"
     except OSError as error:
-        path, reason = None, " ".join(str(error).split())
+        path, reason = None, one_line(error)
     if not path:
         raise UsageError(f"there is no ROM of {rom} ({reason}): install ale-py anew, and leave ALE_ROMS_DIR unset")
     return Path(path)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import gymnasium
 import numpy as np
 
-from pg_mpi.errors import UsageError
+from pg_mpi.errors import UsageError, one_line
 from pg_mpi.game import spaces as plain_spaces
 from pg_mpi.game.atari import atari_ids
 from pg_mpi.game.spaces import Spaces, spaces_of
@@ -129,11 +129,11 @@ def make(env_id, film=False):
         atari = f"ALE/{env_id.partition('-')[0]}-v5"
         meant = f" (did you mean {atari}?)" if atari in atari_ids() else nearest(env_id, [*gymnasium.registry])
         raise UsageError(
-            f"unknown env {env_id!r}{meant} ({_line(error)}): give an id of Gymnasium, as CartPole-v1, of an Atari "
+            f"unknown env {env_id!r}{meant} ({one_line(error)}): give an id of Gymnasium, as CartPole-v1, of an Atari "
             "game, as ALE/Pong-v5, or package.module:function"
         ) from None
     except Exception as error:  # any: what it is made with may be missing in many ways
-        raise UsageError(f"{env_id} cannot be made: {type(error).__name__}: {_line(error)}") from None
+        raise UsageError(f"{env_id} cannot be made: {type(error).__name__}: {one_line(error)}") from None
 
 
 def _can_be_kept(known, config):
@@ -184,8 +184,3 @@ def _clip(action):
 
 def _numbers(count):
     return f"{count} number{'s' if count > 1 else ''}"
-
-
-def _line(error):
-    """What an error says, on one line."""
-    return " ".join(str(error).split())

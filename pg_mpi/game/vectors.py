@@ -8,7 +8,7 @@ import operator
 
 import numpy as np
 
-from pg_mpi.errors import CheckpointError, RunError, UsageError
+from pg_mpi.errors import CheckpointError, RunError, UsageError, one_line
 from pg_mpi.game import plain
 
 
@@ -77,7 +77,7 @@ class Game:
         try:
             picture = np.asarray(self._env.render(), dtype=np.uint8)
         except Exception as error:  # any: what draws may be missing in many ways
-            reason = " ".join(str(error).split())
+            reason = one_line(error)
             raise UsageError(f"{self._env_id} has no pictures for --video: {reason}") from None
         if picture.ndim != 3:
             raise UsageError(f"{self._env_id} has no pictures for --video: its render gave {picture.shape}")
@@ -174,7 +174,7 @@ class Encoder:
 
 def _short(value):
     """Any value on one line."""
-    text = " ".join(str(value).split())
+    text = one_line(value)
     return text if len(text) < 80 else f"{text[:76]} ..."
 
 

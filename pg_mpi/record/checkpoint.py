@@ -15,7 +15,7 @@ import zipfile
 
 import numpy as np
 
-from pg_mpi.errors import CheckpointError
+from pg_mpi.errors import CheckpointError, one_line
 from pg_mpi.record.run_folder import replacing
 
 NAME = re.compile(r"step-(\d{12})\.npz")
@@ -77,7 +77,7 @@ def load(path):
             raise ValueError("its checksum does not fit")
         facts = json.loads(content.pop("facts").tobytes())
     except Exception as error:  # any: damaged bytes make the parsers of zip and npy raise nearly anything
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         raise CheckpointError(f"{path} is not a usable checkpoint: {reason}") from None
     return content, facts
 
