@@ -15,7 +15,8 @@ import time
 from pg_mpi.cluster import launched
 
 LOOKS = 1.0  # seconds between two looks, at most
-LAST_WORDS = 1.0  # seconds for the other ranks to print theirs: the first to end ends all
+LAST_WORDS = 1.25  # seconds for the other ranks to print theirs: the first to end ends all
+OVERDUE = 0.25  # seconds after which C speaks for a Python that is not given its turn: well before the others end it
 START = 60.0  # seconds that the start may take, where updates have less
 
 
@@ -42,9 +43,9 @@ class Watchdog:
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
         while hungry < (limit := self._limit if meals else max(self._limit, START)):
             # where a call into C never lets go of the interpreter, this thread cannot run, but the one of C's can
-            _arm(limit - hungry + LAST_WORDS / 2)
+            _arm(limit - hungry + OVERDUE)
             before = time.monotonic()
-            time.sleep(pause)
+            time.sleep(min(pause, limit - hungry))
             # while the whole process was stopped for a while, nobody starved; C's clock goes on, though
             hungry += min(time.monotonic() - before, 2 * pause)
             if self._meals != meals:
