@@ -24,6 +24,8 @@ REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks",
 REFUSED |= {"replay", "elastic"}  # these need ranks of their own
 STOPPED = 75
 KIND = ("virtual", 1)
+#: A number times a power of the ranks' number.
+SCALED = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)x(-?\d+(?:\.\d+)?)?")
 
 
 def parser():
@@ -33,9 +35,10 @@ def parser():
         description="Train on N virtual ranks in one process of this machine, for real, to a score, with a clock that "
         "charges each rank its own measured time and the exchange that a network would need. Tells the score against "
         "wall-clock and core-hours for each N, the best N for a deadline, and where more ranks stop helping.",
-        epilog="Every other flag is one of pg_mpi.train; with an x a number is for each rank: --minibatch-size 1024x. "
-        "One process, so two of these can use two cores. A run that is "
-        "stopped goes on with the same command. N ranks take about N times as long here as they would by themselves. "
+        epilog="Every other flag is one of pg_mpi.train; with an x a number is for each rank: --minibatch-size 1024x; "
+        "with x0.5 it grows with the root of their number, and x-1 is shared among them: --num-steps 4096x-1. One "
+        "process, so two of these can use two cores. A run that is stopped goes on with the same command. N ranks take "
+        "about N times as long here as they would by themselves. "
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12.",
         allow_abbrev=False,
     )
@@ -100,11 +103,13 @@ def main(argv):
 
 
 def for_each(words, ranks):
-    """The words of a command line with numbers such as ``1024x`` multiplied by the ranks."""
+    """The words of a command line with numbers such as ``1024x`` multiplied by the ranks, or a power: ``2e6x0.5``."""
     apart = [word for each in words for word in (each.split("=", 1) if each.startswith("--") else [each])]
-    return [
-        str(round(float(word[:-1]) * ranks)) if re.fullmatch(r"\d+(\.\d+)?(e\d+)?x", word) else word for word in apart
-    ]
+    return [_scaled(*found.groups(), ranks) if (found := SCALED.fullmatch(word)) else word for word in apart]
+
+
+def _scaled(number, power, ranks):
+    return str(max(1, round(float(number) * ranks ** float(power or 1))))
 
 
 def train(run, ranks, args, words, limit):

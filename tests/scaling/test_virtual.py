@@ -78,6 +78,7 @@ def test_numbers_for_each_rank():
         *("--minibatch-size", "4096", "--preset", "a=2x.json"),
         *("--anneal-timesteps", "10000000", "--env-id", "1.2.3x"),
     ]
+    assert for_each(["2e6x0.5", "--num-steps=4096x-1", "1x-1"], 4) == ["4000000", "--num-steps", "1024", "1"]
 
 
 def test_the_clock():
