@@ -23,7 +23,7 @@ class Costs:
 
     Attributes:
         ranks: of the run; ``settings``: its settings.
-        lengths: float64, steps of its last games.
+        lengths: float64, steps of its last games, as they would be had they all been played in the midst of them.
         step_s: a step of one env, with all that is not learning.
         noise: deviation of the logarithm of that cost from round to round.
         sample_s: learning from a sample once.
@@ -81,7 +81,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     return Costs(
         ranks=lines[-1]["ranks"],
         settings=settings,
-        lengths=np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float),
+        lengths=levelled(np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float)),
         step_s=step_s,
         noise=noise,
         sample_s=sample_s,
@@ -93,6 +93,19 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         rollouts=table.rollouts(settings),
         state_bytes=int((arrays["emulators"].nbytes + arrays["masks"].nbytes) / len(facts["envs"])),
     )
+
+
+def levelled(lengths):
+    """Lengths of games, oldest first, without their drift: a policy that learns plays longer and longer ones.
+
+    Ranks that wait for each other play the same policy, so what makes them wait is how games of one policy differ. The
+    drift is a straight line through the logarithms; the mean stays.
+    """
+    if len(lengths) < 3:
+        return lengths
+    order, logs = np.arange(len(lengths)), np.log(lengths)
+    level = np.exp(logs - np.polyval(np.polyfit(order, logs, 1), order))
+    return level * (lengths.mean() / level.mean())
 
 
 def crowded(start):

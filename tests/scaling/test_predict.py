@@ -11,7 +11,7 @@ from jobs import SMALL, command, one_line, run
 
 from scaling.exchange import Network, allreduce
 from scaling.predict import probe
-from scaling.predict.measured import Costs, Table, crowded
+from scaling.predict.measured import Costs, Table, crowded, levelled
 from scaling.predict.model import SMALL as SMALL_EXCHANGES
 from scaling.predict.model import lengths, predict, taking_turns, waiting_ci95
 
@@ -203,3 +203,13 @@ def test_bad_metrics_are_one_line(tmp_path, text, said):
     (tmp_path / "metrics.jsonl").write_text(text)
     refused = predicted(tmp_path, "--run", ".")
     assert refused.returncode == 2 and said in one_line(refused)
+
+
+def test_games_that_get_longer_differ_no_more_than_those_of_one_policy():
+    rng = np.random.default_rng(0)
+    drift, own = np.exp(np.linspace(-0.5, 0.5, 100)), np.exp(0.1 * rng.standard_normal(100))
+    told = levelled(1000 * drift * own)
+    assert np.log(told).std() < 0.12 < np.log(1000 * drift * own).std()
+    assert told.mean() == pytest.approx((1000 * drift * own).mean())
+    assert levelled(np.array([800.0, 1600.0])).tolist() == [800.0, 1600.0]
+    assert levelled(np.full(9, 700.0)) == pytest.approx(np.full(9, 700.0))
