@@ -38,6 +38,8 @@ class Watchdog:
     def feed(self):
         """There is progress."""
         self._meals += 1
+        if self._limit:  # the thread that watches may not have its turn before a call into C begins
+            _arm(self._limit + OVERDUE)
 
     def _watch(self):
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
