@@ -82,12 +82,17 @@ def two_levels(ranks, size, node, memory, network):
 
 
 def fitted(ranks, seconds):
-    """The ``Network`` that explains measured Allreduces best. ``seconds``: {bytes: seconds} on so many ranks."""
-    sizes, times = np.array(list(seconds), dtype=float), np.array(list(seconds.values()))
+    """The ``Network`` of measured Allreduces, by the shortest and the longest. ``seconds``: {bytes: seconds}.
+
+    Those in between tell little: an MPI changes its algorithm somewhere there, and a switch's buffers hide a part of
+    its links' slowness.
+    """
+    sizes = np.array([min(seconds), max(seconds)], dtype=float)
+    times = np.array([seconds[size] for size in sizes])
 
     def misses(logs):
         network = Network(*np.exp(logs))
         return [math.log(allreduce(ranks, size, network) / time) for size, time in zip(sizes, times)]
 
-    start = [math.log(times.min()), math.log(times.max() / sizes.max())]
+    start = [math.log(times[0]), math.log(times[1] / sizes[1])]
     return Network(*map(float, np.exp(least_squares(misses, start).x)))

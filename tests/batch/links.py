@@ -5,12 +5,13 @@
 In turns: a run on two ranks of one host, from which the predictions are made; then 2 and 4 hosts with a rank each over
 links as fast as they go, of 1 Gbit/s and of 100 Mbit/s. The network is the doctor's, measured on as many hosts over the
 same link, and the updates those with the same numbers. The hosts are namespaces of this one machine (hosts.py): 4 ranks
-share its cores, and the prediction is told so.
+share its cores, and the prediction is told so. As root; ``sh tests/batch/install.sh`` installs what it needs.
 """
 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -102,6 +103,8 @@ def main():
     parser.add_argument("--repeats", type=int, default=3, help="turns (default: 3)")
     parser.add_argument("--seconds", type=float, default=24, help="length of each run after its start (default: 24)")
     args = parser.parse_args()
+    if missing := [name for name in ("ip", "tc", "sshd", "ssh", "ssh-keygen") if not shutil.which(name)]:
+        sys.exit(f"links.py: {', '.join(missing)} not found: sh tests/batch/install.sh installs all it needs (Debian)")
     turns = []
     with tempfile.TemporaryDirectory() as folder, Hosts(max(COUNTS), folder) as hosts:
         bench = Bench(hosts, folder, args.seconds)
