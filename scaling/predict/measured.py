@@ -23,7 +23,7 @@ class Costs:
 
     Attributes:
         ranks: of the run; ``settings``: its settings.
-        lengths: float64, steps of its last games, as they would be had they all been played in the midst of them.
+        lengths: float64, steps of its last games, as they would be had they all been played in those updates.
         step_s: a step of one env, with all that is not learning.
         noise: deviation of the logarithm of that cost from round to round.
         sample_s: learning from a sample once.
@@ -81,7 +81,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     return Costs(
         ranks=lines[-1]["ranks"],
         settings=settings,
-        lengths=levelled(np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float)),
+        lengths=levelled(np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float), table.length(settings)),
         step_s=step_s,
         noise=noise,
         sample_s=sample_s,
@@ -95,17 +95,17 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     )
 
 
-def levelled(lengths):
+def levelled(lengths, mean=None):
     """Lengths of games, oldest first, without their drift: a policy that learns plays longer and longer ones.
 
     Ranks that wait for each other play the same policy, so what makes them wait is how games of one policy differ. The
-    drift is a straight line through the logarithms; the mean stays.
+    drift is a straight line through the logarithms; ``mean``: of the result, where it is not to stay.
     """
     if len(lengths) < 3:
         return lengths
     order, logs = np.arange(len(lengths)), np.log(lengths)
     level = np.exp(logs - np.polyval(np.polyfit(order, logs, 1), order))
-    return level * (lengths.mean() / level.mean())
+    return level * ((mean or lengths.mean()) / level.mean())
 
 
 def crowded(start):
@@ -154,6 +154,10 @@ class Table:
         middle = len(self.samples) // 2
         chosen = np.argsort(self.samples)[middle]
         return float(self.bytes[chosen] / max(self.exchanges[chosen], 1)), float(self.samples[chosen])
+
+    def length(self, settings):
+        """Steps of a game of these updates, on average; None where updates are not of whole games."""
+        return float(self.samples.sum() / self.games.sum()) if settings["sync"] == "episode" else None
 
     def rollouts(self, settings):
         """How many rounds an update is made of by now."""

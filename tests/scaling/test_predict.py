@@ -211,5 +211,6 @@ def test_games_that_get_longer_differ_no_more_than_those_of_one_policy():
     told = levelled(1000 * drift * own)
     assert np.log(told).std() < 0.12 < np.log(1000 * drift * own).std()
     assert told.mean() == pytest.approx((1000 * drift * own).mean())
+    assert levelled(1000 * drift * own, 500.0) == pytest.approx(told * 500 / told.mean())
     assert levelled(np.array([800.0, 1600.0])).tolist() == [800.0, 1600.0]
     assert levelled(np.full(9, 700.0)) == pytest.approx(np.full(9, 700.0))
