@@ -76,12 +76,13 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     if not settings["env_id"].startswith("ALE/") or settings.get("policy", "usual") != "usual":
         raise UsageError(f"{run} plays {settings['env_id']}: the model is of our own policy of Atari games")
     table = Table(lines)
+    played = np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float)
     power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])
     step_s, noise = table.playing()
     return Costs(
         ranks=lines[-1]["ranks"],
         settings=settings,
-        lengths=levelled(np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float), table.length(settings)),
+        lengths=levelled(played, table.length(settings)),
         step_s=step_s,
         noise=noise,
         sample_s=sample_s,
