@@ -104,7 +104,8 @@ class Hosts:
     def shape(self, megabits=None):
         """Let each host send at most so many Mbit/s; None: as fast as it goes."""
         for name in self.names:
-            words = f"eth0 root tbf rate {megabits}mbit burst 32kb latency 100ms".split() if megabits else []
+            burst = max(32, (megabits or 0) // 8)  # kB that pass at once: a millisecond's, or a few packets
+            words = f"eth0 root tbf rate {megabits}mbit burst {burst}kb latency 100ms".split() if megabits else []
             with contextlib.suppress(AssertionError):  # there is none
                 say("tc", "-n", self._space(name), "qdisc", "del", "dev", "eth0", "root")
             if words:
