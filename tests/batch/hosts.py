@@ -5,6 +5,7 @@ for itself; what is true of them is the network between them, which can be shape
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 NETWORK = "10.213.77"
 ROOT_ADDRESS = f"{NETWORK}.254"
+BRIDGE = "pgmpi"
+OWNER = Path("/run/pg_mpi.hosts")  # locked by the process that the hosts belong to, for as long as it lives
 
 
 def say(*words):
@@ -24,6 +27,8 @@ def say(*words):
 
 class Hosts:
     """Hosts n1, n2, ... A context manager: made on entry, gone with everything that runs on them on exit.
+
+    One process of a machine can have some at a time. Where it was killed, the next one removes what it left.
 
     Args:
         count: how many.
@@ -39,9 +44,15 @@ class Hosts:
     def __init__(self, count, folder):
         self.folder, self.names, self.stray = Path(folder), [f"n{n + 1}" for n in range(count)], []
         self.local = self.folder / "local"
-        self._bridge, self._daemons, self._first = f"pgmpi{os.getpid()}"[:15], [], {}
+        self._daemons, self._first = [], {}
 
     def __enter__(self):
+        self._owner = OWNER.open("w")
+        try:
+            fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError("another process has its hosts on this machine: wait until it ends") from None
+        self._clear()
         try:
             self._make()
         except BaseException:
@@ -51,14 +62,14 @@ class Hosts:
 
     def _make(self):
         self.local.mkdir()
-        say("ip", "link", "add", self._bridge, "type", "bridge")
-        say("ip", "addr", "add", f"{ROOT_ADDRESS}/24", "dev", self._bridge)
-        say("ip", "link", "set", self._bridge, "up")
+        say("ip", "link", "add", BRIDGE, "type", "bridge")
+        say("ip", "addr", "add", f"{ROOT_ADDRESS}/24", "dev", BRIDGE)
+        say("ip", "link", "set", BRIDGE, "up")
         for name in self.names:
-            space, outside = self._space(name), self._outside(name)
+            space = self._space(name)
             say("ip", "netns", "add", space)
-            say("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
-            say("ip", "link", "set", outside, "master", self._bridge, "up")
+            say("ip", "link", "add", space, "type", "veth", "peer", "name", "eth0", "netns", space)
+            say("ip", "link", "set", space, "master", BRIDGE, "up")
             for words in (f"addr add {self.address(name)}/24 dev eth0", "link set eth0 up", "link set lo up"):
                 say("ip", "-n", space, *words.split())
 
@@ -67,10 +78,8 @@ class Hosts:
         return f"{NETWORK}.{self.names.index(name) + 1}"
 
     def _space(self, name):
-        return f"{self._bridge}-{name}"
-
-    def _outside(self, name):
-        return f"{self._bridge[-12:]}{name}"
+        """The name of a host's namespace, and of its cable's outer end."""
+        return f"{BRIDGE}-{name}"
 
     def words(self, name, *words):
         """A command line that runs ``words`` on a host."""
@@ -82,6 +91,7 @@ class Hosts:
         """Start a daemon on a host, or beside them for ``name`` None; it ends with them."""
         log = open(self.folder / f"{Path(words[0]).name}.{name or 'root'}.out", "ab")  # noqa: SIM115 the daemon's
         line = self.words(name, *words) if name else words
+        line = ["setpriv", "--pdeathsig", "KILL", *line]  # nor does it outlive a test that is killed
         daemon = subprocess.Popen(line, env={**os.environ, **environment}, stdout=log, stderr=log)
         self._daemons.append(daemon)
         self._first.setdefault(name, daemon)
@@ -95,11 +105,11 @@ class Hosts:
 
     def cut(self, name):
         """Cut a host off from all others, as if its cable were pulled."""
-        say("ip", "link", "set", self._outside(name), "down")
+        say("ip", "link", "set", self._space(name), "down")
 
     def mend(self, name):
         """Put the cable back."""
-        say("ip", "link", "set", self._outside(name), "up")
+        say("ip", "link", "set", self._space(name), "up")
 
     def shape(self, megabits=None):
         """Let each host send at most so many Mbit/s; None: as fast as it goes."""
@@ -143,14 +153,31 @@ class Hosts:
     # -- the end ----------------------------------------------------------------------------------------
 
     def pids(self):
-        """Processes that run on the hosts: {pid: command line}."""
+        """Processes that run on any host: {pid: command line}."""
         found = {}
-        for name in self.names:
-            with contextlib.suppress(AssertionError):  # made only in part
-                for pid in say("ip", "netns", "pids", self._space(name)).split():
-                    with contextlib.suppress(OSError):
-                        found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+        for space in self._spaces():
+            for pid in say("ip", "netns", "pids", space).split():
+                with contextlib.suppress(OSError):
+                    found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
         return found
+
+    def _spaces(self):
+        """The namespaces that are there, whoever made them."""
+        return [line.split()[0] for line in say("ip", "netns").splitlines() if line.startswith(BRIDGE)]
+
+    def _clear(self):
+        """End what runs on the hosts and remove them; what ran."""
+        running = self.pids()
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for space in self._spaces():
+            say("ip", "netns", "del", space)
+        for link in say("ip", "-brief", "link").splitlines():
+            name = link.split()[0].partition("@")[0]
+            if name.startswith(BRIDGE):
+                subprocess.run(["ip", "link", "del", name], capture_output=True)  # gone with its namespace, perhaps
+        return running
 
     def __exit__(self, *_):
         for daemon in reversed(self._daemons):
@@ -164,14 +191,8 @@ class Hosts:
                 daemon.wait()
         with contextlib.suppress(AssertionError):
             wait_for(lambda: not self.pids(), 10, "the hosts to be empty")
-        for pid, line in self.pids().items():
-            self.stray.append((pid, line))
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", self._space(name)], capture_output=True)
-            subprocess.run(["ip", "link", "del", self._outside(name)], capture_output=True)
-        subprocess.run(["ip", "link", "del", self._bridge], capture_output=True)
+        self.stray.extend(self._clear().items())
+        self._owner.close()
 
 
 def wait_for(condition, seconds, what):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import jobs
 import pytest
@@ -113,3 +114,48 @@ def test_a_sweep_over_hosts(hosts, tmp_path):
     assert row["ranks"] == 2 and row["wait_fraction"] > 0
     start = json.loads((tmp_path / "out/run-000002-0/config.json").read_text(encoding="utf-8"))["starts"][0]
     assert [place["host"] for place in start["places"]] == ["n1", "n2"]
+
+
+KILLED = """\
+import os, signal, socket, subprocess, sys, tempfile, time
+sys.path.append({folder!r})
+from hosts import ROOT_ADDRESS, Hosts
+
+owner = os.fork()
+if not owner:
+    with Hosts(2, tempfile.mkdtemp()) as hosts:
+        hosts.daemon("n1", "sleep", "1000")
+        hosts.daemon(None, "sleep", "1001")
+        subprocess.Popen(hosts.words("n2", "setsid", "sleep", "1002"))
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(owner, 0)
+with Hosts(2, tempfile.mkdtemp()) as hosts:
+    left = subprocess.run(["pgrep", "-afx", "sleep 100[012]"], capture_output=True, text=True).stdout
+    assert not left, left
+    with socket.create_server((ROOT_ADDRESS, 0)) as server:
+        dial = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+        words = hosts.words("n2", sys.executable, "-c", dial, ROOT_ADDRESS, str(server.getsockname()[1]))
+        assert subprocess.run(words).returncode == 0
+    try:
+        with Hosts(2, tempfile.mkdtemp()):
+            pass
+    except RuntimeError as error:
+        assert "another process has its hosts" in str(error)
+    else:
+        raise AssertionError("two at a time")
+assert not subprocess.run(["ip", "netns"], capture_output=True).stdout
+print("ENDED")
+"""
+
+
+@pytest.mark.quick
+def test_what_a_killed_owner_left_is_removed_by_the_next(tmp_path):
+    """In a network and a /run of its own, as this cluster's hosts are there at the time."""
+    script = KILLED.format(folder=str(Path(__file__).parent))
+    own = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t tmpfs run /run && exec "$@"', "sh"]
+    done = subprocess.run(
+        [*own, sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "ENDED\n"
