@@ -67,6 +67,10 @@ class Learner:
         self.kept = self.counters()
         return metrics
 
+    def refresh(self, network):
+        """Bring a network up to date with the newest update."""
+        self.policy.refresh(network, self.touched)
+
     def _prepare(self, shares, stage):
         """Make batches of the shares."""
         for share in shares:

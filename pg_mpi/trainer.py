@@ -127,7 +127,7 @@ class Trainer:
         self._unsaved += self._stage.rollouts
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
-            self._learner.policy.refresh(self._network, self._learner.touched)
+            self._learner.refresh(self._network)
 
     def report(self):
         """Write this update's metrics and show the progress."""

@@ -38,6 +38,9 @@ class SharedParts:
 class SharedLearner(Learner):
     """A ``Learner`` whose weights, optimizer and sessions are those of all virtual ranks, but for the gradient."""
 
+    def refresh(self, network):
+        self._world.once(super().refresh, network)
+
     def _open(self, rows, stage):
         ours = copy.copy(self._world.once(super()._open, rows, stage))
         ours.clear()

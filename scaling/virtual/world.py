@@ -187,9 +187,9 @@ def _spread(arrays, combine):
     sums = list(arrays)
     while len(sums) > 1:
         pairs = zip(sums[::2], sums[1::2])
-        sums = [combine(a, b) for a, b in pairs] + ([sums[-1]] if len(sums) % 2 else [])
-    for array in arrays:
-        array[...] = sums[0]
+        sums = [combine(a, b, out=a) for a, b in pairs] + ([sums[-1]] if len(sums) % 2 else [])
+    for array in arrays[1:]:
+        array[...] = arrays[0]
 
 
 def _broadcast(arrays):
