@@ -17,17 +17,18 @@ def nearest(word, known):
     return f" (did you mean {match[0]}?)" if match else ""
 
 
-def integer(low=1):
-    """A parser of whole numbers of at least ``low``; ``2e9`` is one."""
+def integer(low=1, high=math.inf):
+    """A parser of whole numbers of at least ``low`` and at most ``high``; ``2e9`` is one."""
+    wanted = f"a whole number of at least {low}" + (f" and at most {high:,}" if high < math.inf else "")
 
     def parse(text):
         try:
             number = float(text)
-            if number.is_integer() and number >= low:
+            if number.is_integer() and low <= number <= high:
                 return int(text) if re.fullmatch(r"[+-]?\d+", str(text)) else int(number)
         except (ValueError, OverflowError, TypeError):
             pass
-        raise ValueError(f"a whole number of at least {low}")
+        raise ValueError(wanted)
 
     return parse
 

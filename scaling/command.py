@@ -1,15 +1,18 @@
 """What the commands here have in common: where a result comes from, the checks of their flags, and how they end."""
 
+import json
 import shlex
 import signal
-import subprocess
 import sys
+from pathlib import Path
 
 from pg_mpi.cluster import launched, mpirun
 from pg_mpi.config import train_parser
-from pg_mpi.errors import UsageError
+from pg_mpi.errors import RunError, UsageError, one_line
 from pg_mpi.parse import nearest
 from pg_mpi.record.run_folder import provenance
+from pg_mpi.record.table import make_folder
+from scaling import points
 from scaling.machine import cpu_model
 
 AGAIN = 75  # ended by a signal: the same command goes on
@@ -24,6 +27,43 @@ def facts(module, argv):
         "cpu": cpu_model(),
         "cores": mpirun.usable_threads(),
     }
+
+
+def claim(folder, name, module, argv):
+    """Make the folder of ``--out`` for a command that writes ``name`` there and measures anew each time.
+
+    Raises ``UsageError`` where ``name`` is another command's: what was measured is not lost by a slip.
+    """
+    make_folder(folder)
+    path = Path(folder, name)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give another --out")
+    ours = _what([module, *argv])
+    if path.exists() and (theirs := _command_of(path)) != ours:
+        raise UsageError(f"{path} holds the result of another command ({theirs or 'unknown'}): give another --out")
+
+
+def _command_of(path):
+    """The command that wrote a result, or nothing."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            line = json.loads(text)["command"]
+        else:
+            line = next(line for line in text.splitlines() if line.startswith("# command: ")).partition(": ")[2]
+        return _what(shlex.split(line.removeprefix("python ").removeprefix("-m ")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return ""
+
+
+def _what(words):
+    """A command apart from where it writes and how it tells."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word != "--json" and word.split("=", 1)[0] != "--out":
+            kept.append(word)
+        skip = not skip and word == "--out"
+    return shlex.join(kept)
 
 
 def refuse_mpirun():
@@ -49,31 +89,34 @@ def start(ranks, *words, codes=(0,)):
     """Run a module on this many ranks; its standard output. Raises ``RuntimeError`` for any other exit code."""
     command = [*mpirun.mpirun_command(ranks), sys.executable, "-m", *words]
     print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    if done.returncode not in codes:
-        raise RuntimeError(f"exit code {done.returncode} of {' '.join(words[:3])} ...")
-    return done.stdout
+    code, output, _ = points.run(command, told=True)
+    if code not in codes:
+        raise RuntimeError(f"exit code {code} of {' '.join(words[:3])} ...")
+    return output
 
 
-def _stop(number, frame):
-    raise SystemExit(AGAIN)
-
-
-def run(main):
+def run(main, goes_on=False):
     """Run a command's ``main(argv)`` and end the process; a ``UsageError`` is one line and exit code 2.
 
-    A signal ends it in order, with its job: what was measured is kept, and the same command goes on.
+    A signal ends it in order, with its job. ``goes_on``: what was measured is kept then, and the same command goes on.
     """
-    mpirun.ensure_home()
+
+    def stop(number, frame):
+        raise SystemExit(AGAIN if goes_on else 128 + number)
+
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, _stop)
+        signal.signal(number, stop)
     try:
+        mpirun.ensure_home()
         code = main(sys.argv[1:])
     except UsageError as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         code = 2
-    except RuntimeError as error:
+    except (RuntimeError, RunError) as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
+        code = 1
+    except OSError as error:
+        print(f"pg_mpi: error: {one_line(error)}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT

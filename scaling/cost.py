@@ -10,7 +10,7 @@ from scipy import stats
 
 from pg_mpi.config import parse_train
 from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command, points
 
 KIND = ("cost", 1)
@@ -43,21 +43,22 @@ def main(argv):
     """Measure and tell; the process's exit code."""
     command.refuse_mpirun()
     args, rest = parser().parse_known_args(argv)
-    command.check_flags([*rest, *shlex.split(args.of)], parser(), REFUSED)
+    flags = checked(_words, args.of, "--of")
+    command.check_flags([*rest, *flags], parser(), REFUSED)
     ranks = checked(integer(), args.ranks, "--ranks")
     repeats = checked(integer(2), args.repeats, "--repeats")
     steps = checked(integer(), args.steps_per_rank, "--steps-per-rank")
     words = ["--preset", args.preset, *rest, "--total-timesteps", str(steps * ranks)]
-    ways = {"with": [*words, *shlex.split(args.of)], "without": words}
+    ways = {"with": [*words, *flags], "without": words}
     for flags in ways.values():
         parse_train(flags)[0].check(ranks)
     if args.out:
-        make_folder(args.out)
+        command.claim(args.out, "cost.csv", "scaling.cost", argv)
     rows = []
     for repeat in range(repeats):
         print(f"{repeat + 1} of {repeats}", file=sys.stderr, flush=True)
         order = list(ways)[:: 1 if repeat % 2 else -1]
-        rows.append({"repeat": repeat, **{way: seconds(ranks, ways[way]) for way in order}})
+        rows.append({"repeat": repeat, **{way: seconds(ranks, ways[way], steps * ranks) for way in order}})
     found = ratio([row["with"] / row["without"] for row in rows])
     facts = command.facts("scaling.cost", argv)
     if args.out:
@@ -77,10 +78,18 @@ def main(argv):
     return 0
 
 
-def seconds(ranks, flags):
-    """Seconds of a real run between the ends of its first and its last update."""
+def _words(text):
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"flags as in a shell ({error})") from None
+
+
+def seconds(ranks, flags, steps):
+    """Seconds of a real run of so many steps between the ends of its first and its last update."""
     with points.trained(ranks, flags, PATIENCE) as folder:
         lines = points.read_metrics(folder)
+    points.check_whole(lines, steps)
     return round(lines[-1]["wall_s"] - lines[0]["wall_s"], 4)
 
 

@@ -52,7 +52,7 @@ def named(name):
         return NAMED[name]
     try:
         alpha, speed = map(float, name.split(":"))
-        if alpha > 0 and speed > 0:
+        if 0 < alpha < math.inf and 0 < speed < math.inf:
             return Network(1e-6 * alpha, 1 / (1e9 * speed))
     except ValueError:
         pass

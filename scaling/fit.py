@@ -7,10 +7,10 @@ from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command, laws
 from scaling.pictures import speed
-from scaling.rows import read_csv
+from scaling.rows import LARGEST, read_csv
 from scaling.sweep import KIND as SWEEP
 
 KIND = ("fit", 1)
@@ -39,7 +39,7 @@ def main(argv):
     ranks, sps = checked(read_points, args.points, "POINTS")
     targets = checked(laws.targets_of, args.target, "--target") if args.target else [2 * max(sps)]
     if args.out:
-        make_folder(args.out)
+        command.claim(args.out, "fit.json", "scaling.fit", argv)
     fits = laws.fit_all(ranks, sps, targets)
     facts = command.facts("scaling.fit", argv)
     result = {"fits": fits, "points": list(zip(ranks, sps)), **facts}
@@ -78,7 +78,7 @@ def read_points(words):
             raise UsageError(f"no file or folder {words}: give a sweep, or points as 1:1082,2:1418,4:2090")
         try:
             pairs = [word.split(":") for word in words.split(",")]
-            points = [(integer()(n), real(0, open_low=True)(x)) for n, x in pairs]
+            points = [(integer(1, laws.MOST)(n), real(1e-6, LARGEST)(x)) for n, x in pairs]
         except ValueError as error:
             raise ValueError(f"ranks:steps/s pairs with commas, as 1:1082,2:1418 ({error})") from None
     if not points:

@@ -6,12 +6,14 @@ a run, and those that are there are not run again.
 """
 
 import json
-import shutil
 import statistics
 from pathlib import Path
 
+from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, duration, integer, real, span
-from scaling import command
+from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder
+from scaling import attempts, command
 from scaling.points import read_metrics
 
 #: (random, human) by Mnih et al., "Human-level control through deep reinforcement learning" (2015), extended data
@@ -23,6 +25,8 @@ PUBLISHED = {
     "ALE/Pong-v5": (-20.7, 9.3),
     "ALE/SpaceInvaders-v5": (148, 1652),
 }
+#: What a result tells at least.
+KEYS = {"env_id", "seed", "preset", "ranks", "wall_s", "env_steps", "return_mean", "trained", "random"}
 DEFAULT = "ALE/Breakout-v5,ALE/Freeway-v5,ALE/Boxing-v5,ALE/SpaceInvaders-v5"
 
 
@@ -45,6 +49,7 @@ def parser():
 
 def main(argv):
     """Train and score what is missing, and tell; the process's exit code."""
+    command.refuse_mpirun()
     args = parser().parse(argv)
     seeds, ranks = checked(span, args.seeds, "--seeds"), checked(integer(), args.ranks, "--ranks")
     checked(duration, args.limit, "--limit")
@@ -53,27 +58,42 @@ def main(argv):
     names = args.games.split(",")
     if args.target is not None:
         checked(real(), args.target, "--target")
+    for name in names:
+        attempts.check(_words(name, 0, args), parser(), args.flags, ranks)
     facts = command.facts("scaling.games", argv)
     if not args.table:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(args.out)
+        make_folder(args.runs, "--runs")
         for seed in seeds:
             for name in names:
-                result = out / f"{_short(name)}-s{seed}.json"
-                if not result.exists():
-                    content = attempt(name, seed, ranks, args) | facts
-                    result.write_text(json.dumps(content) + "\n", encoding="utf-8")
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]
+                attempt(out / f"{_short(name)}-s{seed}.json", name, seed, ranks, args, facts)
+    results = list(attempts.read(out, KEYS, "scaling.games").values())
+    if not results:
+        raise UsageError(f"{out} holds no result: leave --table away to train, or give another --out")
     print(table(results))
     return 0
 
 
-def attempt(name, seed, ranks, args):
-    """Train one game with one seed, and score it: a dict."""
+def _words(name, seed, args):
+    words = ["--env-id", name, "--preset", args.preset, "--seed", str(seed), "--max-walltime", args.limit]
+    return [*words, *([] if args.target is None else ["--target-return", args.target]), *args.flags]
+
+
+def attempt(result, name, seed, ranks, args, facts):
+    """Train and score one game once, unless its result is there. Raises ``UsageError`` if that is of other settings."""
+    words = _words(name, seed, args)
+    wanted = {"env_id": name, "preset": args.preset, "ranks": ranks, "flags": words}
+    if result in (there := attempts.read(result.parent, KEYS, "scaling.games")):
+        attempts.check_same(result, there[result], wanted)
+        return
     run = Path(args.runs) / f"{_short(name)}-s{seed}"
-    flags = ["--env-id", name, "--preset", args.preset, "--seed", str(seed), "--max-walltime", args.limit]
-    flags += [] if args.target is None else ["--target-return", args.target]
-    shutil.rmtree(run, ignore_errors=True)  # of a run that was stopped: its time is not known, so it begins anew
-    command.start(ranks, "pg_mpi.train", *flags, "--run-dir", str(run), "--resume", "never", *args.flags, codes=(0, 75))
+    attempts.train(run, ranks, words, result.parent)
+    write_json(str(result), {**score(run, name, seed, ranks, args), "flags": words, **facts}, indent=None)
+    attempts.trained(run)
+
+
+def score(run, name, seed, ranks, args):
+    """What a run came to, and what its last weights and a random policy score: a dict."""
     last = read_metrics(run)[-1]
     first = json.loads((run / "config.json").read_text(encoding="utf-8"))["starts"][0]
     settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
@@ -127,4 +147,4 @@ def _short(name):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, goes_on=True)

@@ -61,12 +61,18 @@ def stolen():
     return 0, 0
 
 
-def run(line, environment=None, limit=None):
+def run(line, environment=None, limit=None, told=False):
     """Exit code, output and errors of a job, which ends with its ranks when this process is stopped.
 
-    Raises ``RuntimeError`` if it cannot be started, or does not end within ``limit`` seconds.
+    ``told``: its errors, such as its progress, are seen as they come, and not returned. Raises ``RuntimeError`` if it
+    cannot be started, or does not end within ``limit`` seconds.
     """
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": None if told else subprocess.PIPE,
+        "text": True,
+    }
     try:
         job = subprocess.Popen(line, start_new_session=True, env=environment, **pipes)
     except OSError as error:
@@ -95,7 +101,9 @@ def read_metrics(folder):
     """The lines of a run's ``metrics.jsonl``. Raises ``UsageError`` where there is none, or none of this version."""
     path = Path(folder, "metrics.jsonl")
     try:
-        lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+        texts = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        # a run that is still training may be in the midst of its last line
+        lines = [json.loads(text) for k, text in enumerate(texts, 1) if k < len(texts) or text.endswith("\n")]
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train") from None
     except ValueError:
@@ -104,9 +112,22 @@ def read_metrics(folder):
         raise UsageError(f"{path} holds no update yet: train longer")
     wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps", "exchanges", "games"}
     wanted |= {"bytes_exchanged", "rss_mb", "updates_per_s", *MEANS}
-    if not all(isinstance(line, dict) and wanted <= line.keys() for line in lines):
+    numbers = wanted - {"phase_s", "phase_max_s"}
+    if not all(
+        isinstance(line, dict) and wanted <= line.keys() and all(isinstance(line[n], (int, float)) for n in numbers)
+        for line in lines
+    ):
         raise UsageError(f"{path} is not of this version of pg_mpi: its lines lack keys such as phase_s")
     return lines
+
+
+def check_whole(lines, steps):
+    """Raise ``RuntimeError`` for a run that its time ended before it had made so many steps."""
+    if len(lines) < 2 or lines[-1]["env_steps"] < steps:
+        raise RuntimeError(
+            f"{lines[-1]['env_steps']:,} of {steps:,} steps in {lines[-1]['wall_s']:.0f} s and {len(lines)} updates: "
+            "give more --steps-per-rank for two updates, or fewer for less time"
+        )
 
 
 def measured(lines, warmup):

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from pg_mpi.errors import UsageError
 
+LARGEST = 1e15  # no speed and no number of ranks is larger
+
 
 def read_csv(path, kind, version, numbers=()):
     """The rows of a file of ``write_csv``, dicts with numbers where they are some, and its facts, a dict of texts.
 
-    ``numbers``: columns that must be there, and hold numbers. Raises ``UsageError`` for a file that is not there, is
-    something else, or is of another version.
+    ``numbers``: columns that must be there, and hold numbers above 0. Raises ``UsageError`` for a file that is not
+    there, is something else, or is of another version.
     """
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -28,11 +30,14 @@ def read_csv(path, kind, version, numbers=()):
         )
     facts = dict(line[2:].split(": ", 1) for line in lines[1:] if line.startswith("# ") and ": " in line)
     body = [line for line in lines if line and not line.startswith("#")]
-    rows = [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(body)]
+    try:
+        rows = [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(body)]
+    except csv.Error:
+        rows = [{None: None}]
     if any(None in row or None in row.values() for row in rows):
         raise UsageError(f"{path} is damaged: a row has more or fewer columns than its head")
-    if not all(isinstance(row.get(name), (int, float)) for row in rows for name in numbers):
-        raise UsageError(f"{path} is damaged: it needs numbers in the columns {', '.join(numbers)}")
+    if not all(isinstance(row.get(name), (int, float)) and 0 < row[name] < LARGEST for row in rows for name in numbers):
+        raise UsageError(f"{path} is damaged: it needs numbers above 0 in the columns {', '.join(numbers)}")
     return rows, facts
 
 

@@ -8,18 +8,21 @@ are not run again. ``--evaluate`` then plays 100 games with each run's last weig
 the medians, ``--picture`` draws the curves. Run folders stay in ``--runs``.
 """
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, duration, integer, real, span
-from scaling.command import start
+from pg_mpi.record.picture import check_picture
+from pg_mpi.record.run_folder import write_json
+from pg_mpi.record.table import make_folder
+from scaling import attempts, command
 from scaling.curves import summary
 from scaling.pictures.learning import draw_seeds
 from scaling.tables import seeds_table
 
+#: What a result tells at least.
+KEYS = {"preset", "seed", "ranks", "above_0", "at_18", "rate_above_0_s", "end", "columns", "curve"}
 WAYS = tuple((sticky, greedy) for sticky in (0.25, 0.0) for greedy in (False, True))
 
 
@@ -42,35 +45,50 @@ def parser():
 
 def main(argv):
     """Run, evaluate or tabulate; the process's exit code."""
+    command.refuse_mpirun()
     args = parser().parse(argv)
     seeds = checked(span, args.seeds, "--seeds")
     ranks, out, runs = checked(integer(), args.ranks, "--ranks"), Path(args.out), Path(args.runs)
     checked(real(), args.target, "--target")
     checked(duration, args.limit, "--limit")
-    if args.picture and not importlib.util.find_spec("matplotlib"):
-        raise UsageError("--picture needs matplotlib: pip install 'pg_mpi[plot]'")
+    if args.picture:
+        check_picture(args.picture, "--picture")
+    presets = args.preset.split(",")
+    for preset in presets:
+        attempts.check(_words(preset, 0, args), parser(), args.flags, ranks)
     if not (args.table or args.picture):
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(args.out)
+        make_folder(args.runs, "--runs")
         for seed in seeds:
-            for preset in args.preset.split(","):
+            for preset in presets:
                 result, run = out / f"{preset}-s{seed}.json", runs / f"{preset}-s{seed}"
-                if not result.exists():
-                    train(run, preset, seed, ranks, args)
-                    result.write_text(json.dumps(summary(run)) + "\n", encoding="utf-8")
+                attempt(result, run, preset, seed, ranks, args)
                 if args.evaluate:
                     evaluate(result, run, ranks)
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*.json"))]
+    results = list(attempts.read(out, KEYS, "scaling.seeds").values())
+    if not results:
+        raise UsageError(f"{out} holds no result: leave --table and --picture away to train, or give another --out")
     print(seeds_table(results))
     if args.picture:
         draw_seeds(args.picture, results)
     return 0
 
 
-def train(run, preset, seed, ranks, args):
-    """One training run; a run that an earlier call left unfinished is refused, for its seconds would be torn."""
+def _words(preset, seed, args):
     budgets = ["--target-return", args.target, "--max-walltime", args.limit]
-    flags = ["--preset", preset, "--seed", str(seed), "--run-dir", str(run), "--resume", "never", *args.flags]
-    start(ranks, "pg_mpi.train", *flags, *budgets, codes=(0, 75))
+    return ["--preset", preset, "--seed", str(seed), *args.flags, *budgets]
+
+
+def attempt(result, run, preset, seed, ranks, args):
+    """Train once and write the result, unless it is there. Raises ``UsageError`` if that is of other settings."""
+    words = _words(preset, seed, args)
+    if result in (there := attempts.read(result.parent, KEYS, "scaling.seeds")):
+        told = attempts.with_flags(there[result])
+        attempts.check_same(result, told, {"ranks": ranks, "flags": words})
+        return
+    attempts.train(run, ranks, words, result.parent)
+    write_json(str(result), summary(run), indent=None)
+    attempts.trained(run)
 
 
 def evaluate(result, run, ranks):
@@ -79,14 +97,11 @@ def evaluate(result, run, ranks):
     evaluations = content.setdefault("evaluations", [])
     for sticky, greedy in WAYS[len(evaluations) :]:
         flags = ["--games", "100", "--sticky", str(sticky), "--json", *(["--greedy"] if greedy else [])]
-        reply = json.loads(start(ranks, "pg_mpi.evaluate", str(run), *flags).splitlines()[-1])
+        reply = json.loads(command.start(ranks, "pg_mpi.evaluate", str(run), *flags).splitlines()[-1])
         kept = ("sticky", "greedy", "games", "seed", "mean", "median", "ci95", "length_mean")
         evaluations.append({key: reply[key] for key in kept})
-        result.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        write_json(str(result), content, indent=None)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (UsageError, RuntimeError) as error:
-        sys.exit(f"scaling.seeds: {error}")
+    command.run(main, goes_on=True)

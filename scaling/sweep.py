@@ -25,6 +25,7 @@ from scaling.rows import read_parts
 
 #: What ``sweep.csv`` is, and the version of its columns.
 KIND = ("sweep", 1)
+MOST = 10**6  # ranks
 #: Settings that each point has of its own.
 OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
 
@@ -160,9 +161,9 @@ def _share(before):
 def counts_of(text):
     """Numbers of ranks from ``1,2,4``."""
     try:
-        return sorted({integer()(word) for word in text.split(",")})
+        return sorted({integer(1, MOST)(word) for word in text.split(",")})
     except ValueError:
-        raise ValueError("whole numbers above 0 with commas, as 1,2,4") from None
+        raise ValueError(f"whole numbers from 1 to {MOST:,} with commas, as 1,2,4") from None
 
 
 def doubling(most):
@@ -171,4 +172,4 @@ def doubling(most):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, goes_on=True)

@@ -10,7 +10,7 @@ from pg_mpi import THREAD_VARIABLES
 from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command, points, sweep
 from scaling.pictures import speed
 
@@ -48,7 +48,7 @@ def main(argv):
     seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     repeats = checked(integer(), args.repeats, "--repeats")
     if args.out:
-        make_folder(args.out)
+        command.claim(args.out, "threads.csv", "scaling.threads", argv)
     pairs = [(n, t) for n in ranks for t in threads]
     found, failed = {pair: [] for pair in pairs}, []
     for repeat in range(repeats):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record.picture import picture
+from pg_mpi.record.picture import check_picture, picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.trace import PLAY
 from scaling import command
@@ -39,7 +39,12 @@ def main(argv):
     args = parser().parse(argv)
     start = checked(integer(0), args.start, "--start") if args.start else None
     first, updates = checked(integer(), args.first, "--from"), checked(integer(), args.updates, "--updates")
+    if args.picture:
+        check_picture(args.picture, "--picture")
     events = merge(args.run, start)
+    shown = range(first, first + updates)
+    if args.picture and not any(block["args"]["update"] in shown for block in _blocks(events)):
+        raise UsageError(f"the traces hold no update from {first} on: give a smaller --from")
     place = os.path.join(args.run, "trace", "merged.json")
     result = {"merged": place, **summary(events)}
     write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
@@ -50,7 +55,7 @@ def main(argv):
             f"  rank {rank}: waits {share:.1%} of the time; played longest in {longest} of {result['updates']} updates"
         )
     if args.picture:
-        picture(timeline.draw_trace, args.picture, events, range(first, first + updates))
+        picture(timeline.draw_trace, args.picture, events, shown)
     if args.json:
         print(json.dumps(result))
     return 0
@@ -73,20 +78,28 @@ def merge(run, start=None):
 
 def read(path):
     """The events of one rank's file, as far as its whole lines go."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines or not lines[0].startswith('{"displayTimeUnit"'):
         raise UsageError(f"{path} is not a trace of pg_mpi: train again with --trace")
     events = []
     for line in lines[1:]:
         if not line.endswith("},"):
             break  # the end, or where a kill cut it
-        events.append(json.loads(line[:-1]))
+        try:
+            events.append(dict(json.loads(line[:-1])))
+        except (ValueError, TypeError):
+            raise UsageError(f"{path} is damaged: train again with --trace") from None
     return events
+
+
+def _blocks(events):
+    """What the ranks did, one after another, without what lies within."""
+    return [event for event in events if event["ph"] == "X" and event["tid"] == 0]
 
 
 def summary(events):
     """Who waited, and who was waited for: lists over ranks."""
-    blocks = [event for event in events if event["ph"] == "X" and event["tid"] == 0]
+    blocks = _blocks(events)
     if not blocks:
         raise UsageError("the traces hold no update: train longer with --trace")
     ranks = 1 + max(event["pid"] for event in events)

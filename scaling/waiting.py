@@ -5,6 +5,7 @@ rank plays the same number of steps with K envs, and games run on through the up
 ``pg_mpi.train`` in folders that are not kept; all numbers come from their ``metrics.jsonl`` and last checkpoint.
 """
 
+import itertools
 import json
 import os
 import statistics
@@ -17,7 +18,7 @@ from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command, exchange, points, sweep
 from scaling.pictures import timeline
 from scaling.predict.measured import read_costs
@@ -70,24 +71,30 @@ def _mode_words(mode, envs):
 
 
 def main(argv):
-    """Run, measure and tell; the process's exit code."""
+    """Run, measure and tell; the process's exit code: 1 if a point failed."""
     command.refuse_mpirun()
     args, words = prepare(argv)
     if args.out:
-        make_folder(args.out)
-    runs, modelled = [], {}
+        command.claim(args.out, "waiting.json", "scaling.waiting", argv)
+    runs, modelled, failed = [], {}, []
     for ranks in args.ranks:
         for mode in MODES:
             print(f"{mode} on {ranks} ranks, {args.seconds:g} s", file=sys.stderr, flush=True)
-            with points.trained(ranks, [*words, *_mode_words(mode, args.envs)], args.seconds) as run:
-                runs.append({"mode": mode, **measure(run, ranks), "oversubscribed": _crowded(ranks)})
-                if ranks == args.ranks[0]:
-                    modelled[mode] = model(run)
+            try:
+                with points.trained(ranks, [*words, *_mode_words(mode, args.envs)], args.seconds) as run:
+                    runs.append({"mode": mode, **measure(run, ranks), "oversubscribed": _crowded(ranks)})
+                    if ranks == args.ranks[0]:
+                        modelled[mode] = model(run)
+            except (RuntimeError, UsageError) as error:
+                failed.append((mode, ranks))
+                print(f"pg_mpi: error: {mode} on {ranks} ranks: {error}", file=sys.stderr, flush=True)
+    if not runs:
+        return 1
     facts = command.facts("scaling.waiting", argv)
     result = {
         "runs": runs,
         "modelled": modelled,
-        "hybrid": [compare(*pair) for pair in zip(runs[::2], runs[1::2])],
+        "hybrid": [compare(a, b) for a, b in itertools.pairwise(runs) if a["ranks"] == b["ranks"]],
         "preset": args.preset,
         "seconds": args.seconds,
         "envs": args.envs,
@@ -100,7 +107,7 @@ def main(argv):
     print(table(result), flush=True)
     if args.json:
         print(json.dumps(result), flush=True)
-    return 0
+    return int(bool(failed))
 
 
 def _crowded(ranks):

@@ -2,9 +2,12 @@
 
 import contextlib
 import importlib.util
+import os
 import sys
 
 import numpy as np
+
+from pg_mpi.errors import UsageError
 
 
 @contextlib.contextmanager
@@ -21,6 +24,17 @@ def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
         each.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def check_picture(path, flag):
+    """Raise ``UsageError`` unless a picture can be drawn into this file."""
+    if not importlib.util.find_spec("matplotlib"):
+        raise UsageError(f"{flag} needs matplotlib: pip install 'pg_mpi[plot]'")
+    folder, suffix = os.path.dirname(path) or ".", os.path.splitext(path)[1]
+    if suffix not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"{flag} {path} must end in .png, .svg or .pdf")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{flag} {path} cannot be written: give a file in another folder")
 
 
 def picture(draw, path, *content):

@@ -15,13 +15,12 @@ from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder
 from scaling import command
 from scaling.ceiling import report
 from scaling.pictures import speed
 
 #: Settings of a run that make no sense here: how long to train, and where.
-REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks"}
+REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks", "elastic"}
 
 
 def parser():
@@ -67,7 +66,7 @@ def main(argv):
     command.refuse_mpirun()
     args, config, _ = prepare(argv)
     if args.out:
-        make_folder(args.out)
+        command.claim(args.out, "ceiling.json", "scaling.ceiling", argv)
     with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
         start = mpirun.mpirun_command(args.ranks) if args.ranks > 1 else []
         code = launch.run([*start, sys.executable, "-m", "scaling.ceiling.ranks", folder, *argv])

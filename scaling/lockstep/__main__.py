@@ -12,12 +12,13 @@ from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command
 from scaling.lockstep.times import TALK, WAYS, Times, ideal
 from scaling.pictures import timeline
 
 KIND = ("lockstep", 1)
+MOST, LONGEST = 100_000, 60_000.0  # environments or steps; milliseconds
 
 
 def parser():
@@ -50,13 +51,13 @@ def prepare(argv):
     """(args, ``Times``) of a command line. Raises ``UsageError``."""
     args = parser().parse(argv)
     for name in ("envs", "workers", "steps", "shown"):
-        setattr(args, name, checked(integer(), getattr(args, name), f"--{name}"))
+        setattr(args, name, checked(integer(1, MOST), getattr(args, name), f"--{name}"))
     args.seed = checked(integer(0), args.seed, "--seed")
     if args.workers > args.envs:
         raise UsageError(f"--workers {args.workers} cannot share {args.envs} environments: give fewer, or more --envs")
-    usual, slow = (checked(real(0, open_low=True), getattr(args, n), f"--{n}") for n in ("usual", "slow"))
+    usual, slow = (checked(real(0, LONGEST, open_low=True), getattr(args, n), f"--{n}") for n in ("usual", "slow"))
     chance = checked(real(0, 1), args.chance, "--chance")
-    deviation = checked(real(0, open_low=True), args.gaussian, "--gaussian") if args.gaussian else 0.0
+    deviation = checked(real(0, LONGEST, open_low=True), args.gaussian, "--gaussian") if args.gaussian else 0.0
     return args, Times(usual, slow, chance, deviation)
 
 
@@ -65,7 +66,7 @@ def main(argv):
     command.refuse_mpirun()
     args, times = prepare(argv)
     if args.out:
-        make_folder(args.out)
+        command.claim(args.out, "lockstep.json", "scaling.lockstep", argv)
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         start = mpirun.mpirun_command(args.envs) if args.envs > 1 else []
         code = launch.run([*start, sys.executable, "-m", "scaling.lockstep.ranks", folder, *argv])

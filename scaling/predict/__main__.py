@@ -8,7 +8,7 @@ from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command, efficiency, exchange, sweep
 from scaling.pictures import speed
 from scaling.predict import report
@@ -62,7 +62,7 @@ def main(argv):
     measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
     costs = [read_costs(run, warmup) for run in runs]
     if args.out:
-        make_folder(args.out)
+        command.claim(args.out, "predict.json", "scaling.predict", argv)
     rows = []
     for ranks in counts:
         how = (ranks, networks, node, cores, batch(ranks))

@@ -68,13 +68,16 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     try:
         config = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))
         settings, shared = config["settings"], crowded(config["starts"][-1])
-        path, arrays, facts = checkpoint.load_newest(str(run), lambda line: None)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        game = settings["env_id"]
+        path, arrays, facts = checkpoint.load_newest(str(run), lambda line: None) or (None, None, None)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
+    if path is None:
+        raise UsageError(f"{run} has no checkpoint: let it train until it has saved one, or stop it with a budget")
     if shared:
         raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core for each")
-    if not settings["env_id"].startswith("ALE/") or settings.get("policy", "usual") != "usual":
-        raise UsageError(f"{run} plays {settings['env_id']}: the model is of our own policy of Atari games")
+    if not game.startswith("ALE/") or settings.get("policy", "usual") != "usual":
+        raise UsageError(f"{run} plays {game}: the model is of our own policy of Atari games")
     table = Table(lines)
     played = np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float)
     power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])

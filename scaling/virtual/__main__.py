@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from pg_mpi.config import parse_train
+from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, duration, integer, real
 from pg_mpi.record import checkpoint
 from pg_mpi.record.picture import picture
@@ -67,9 +68,8 @@ def main(argv):
     command.check_flags(rest, parser(), REFUSED)
     counts = checked(sweep.counts_of, args.ranks, "--ranks")
     exchange.named(args.network)
-    checked(integer(), args.ranks_per_node, "--ranks-per-node")
-    if args.cores:
-        checked(integer(), args.cores, "--cores")
+    node = checked(integer(), args.ranks_per_node, "--ranks-per-node")
+    cores = checked(integer(), args.cores, "--cores") if args.cores else None
     checked(real(), args.target, "--target")
     limit = checked(duration, args.limit, "--limit") if args.limit else None
     deadline = checked(duration, args.deadline, "--deadline")
@@ -77,24 +77,31 @@ def main(argv):
     for ranks in counts:
         parse_train(for_each(words, ranks))[0].check(ranks)
     make_folder(args.out)
-    same = {"network": args.network, "ranks_per_node": int(args.ranks_per_node), "words": words}
-    same |= {"cores_shared": int(args.cores) if args.cores else None, "target": float(args.target)}
+    same = {"network": args.network, "ranks_per_node": node, "words": words}
+    same |= {"cores_shared": cores, "target": float(args.target)}
     read_parts(args.out, same)
+    if not args.table:
+        agree(Path(args.out, "settings.json"), same)
     facts = same | command.facts("scaling.virtual", argv)
     for ranks in [] if args.table else counts:
-        run = Path(args.out, f"run-{ranks:06d}")
+        run, place = Path(args.out, f"run-{ranks:06d}"), Path(args.out, f"ranks-{ranks:06d}.json")
+        begun = time.monotonic()
         if not (run / "DONE").exists():
-            begun = time.monotonic()
-            code = train(run, ranks, args, for_each(words, ranks), limit)
+            how = [args.network, str(node), str(cores or ranks)]
+            code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], limit)
             if code not in (0, STOPPED):
                 return code
-            keep(Path(args.out, f"ranks-{ranks:06d}.json"), run, ranks, time.monotonic() - begun, facts)
+        elif place.exists():
+            continue
+        keep(place, run, ranks, time.monotonic() - begun, facts)
     results = read_parts(args.out, same)
     if not results:
         print("no result yet", file=sys.stderr)
         return 1
     said = answer.answer(results, deadline)
     print(answer.table(results, said), flush=True)
+    newest = max(results, key=lambda result: result["time"])
+    facts = {name: newest[name] for name in facts}
     write_csv(os.path.join(args.out, "virtual.csv"), *KIND, [answer.flat(row) for row in said["rows"]], facts)
     figure = picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
     if args.json:
@@ -109,15 +116,36 @@ def for_each(words, ranks):
 
 
 def _scaled(number, power, ranks):
-    return str(max(1, round(float(number) * ranks ** float(power or 1))))
+    try:
+        return str(max(1, round(float(number) * ranks ** float(power or 1))))
+    except OverflowError:
+        raise UsageError(f"{number}x{power or ''} is too large with {ranks} ranks: give a smaller number") from None
 
 
-def train(run, ranks, args, words, limit):
-    """Train on virtual ranks in a process of their own, which a limit or Ctrl-C stops with a checkpoint."""
+def agree(path, same):
+    """Write down what all runs in a folder have in common, or raise ``UsageError`` where it is something else.
+
+    Their checkpoints do not know of a network, and would go on with another.
+    """
+    if not path.exists():
+        write_json(str(path), same)
+        return
+    try:
+        there = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        raise UsageError(f"{path} is damaged: give another --out") from None
+    if others := [name for name in same if there.get(name) != same[name]]:
+        told = ", ".join(f"{name} {there.get(name)} there, {same[name]} here" for name in others)
+        raise UsageError(f"{path.parent} holds runs of other settings ({told}): give another --out")
+
+
+def train(run, ranks, how, words, limit):
+    """Train on virtual ranks in a process of their own, which a limit or Ctrl-C stops with a checkpoint.
+
+    ``how``: network, ranks per node and cores, as words of ``scaling.virtual.train``.
+    """
     print(f"{ranks} virtual ranks into {run}", file=sys.stderr, flush=True)
-    own = [str(ranks), args.network, args.ranks_per_node, args.cores or str(ranks)]
-    flags = [*words, "--run-dir", str(run), "--target-return", args.target]
-    line = [sys.executable, "-m", "scaling.virtual.train", *own, *flags]
+    line = [sys.executable, "-m", "scaling.virtual.train", str(ranks), *how, *words, "--run-dir", str(run)]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
         try:
             return job.wait(limit)
@@ -145,4 +173,4 @@ def keep(path, run, ranks, seconds, facts):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, goes_on=True)

@@ -16,7 +16,7 @@ from pg_mpi.cluster.mpirun import usable_threads
 from pg_mpi.config import parse_train
 from pg_mpi.parse import Parser, checked, integer
 from pg_mpi.record import checkpoint
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.record.table import write_csv
 from scaling import command, exchange, points, sweep
 from scaling.virtual.__main__ import REFUSED as BY_VIRTUAL
 
@@ -56,13 +56,13 @@ def main(argv):
     words = ["--preset", args.preset, *rest]
     for ranks in counts:
         parse_train(words)[0].check(ranks)
-    make_folder(args.out)
+    command.claim(args.out, "check.csv", "scaling.virtual.check", argv)
     rows = []
     for repeat in range(repeats):
         for ranks in counts:
             print(f"{ranks} ranks, {repeat + 1} of {repeats}", file=sys.stderr, flush=True)
             flags = [*words, "--total-timesteps", str(steps * ranks)]
-            rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network)})
+            rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network, steps * ranks)})
     facts = command.facts("scaling.virtual.check", argv)
     write_csv(os.path.join(args.out, "check.csv"), *KIND, rows, facts)
     said = [summary([row for row in rows if row["ranks"] == ranks]) for ranks in counts]
@@ -72,9 +72,10 @@ def main(argv):
     return int(not all(each["same_weights"] for each in said))
 
 
-def compare(ranks, flags, network):
-    """One real run and one virtual one: a row."""
+def compare(ranks, flags, network, steps):
+    """One real run of so many steps and one virtual one: a row."""
     with points.trained(ranks, flags, PATIENCE) as folder:
+        points.check_whole(points.read_metrics(folder), steps)
         real = _read(folder)
         beside = Path(folder).with_name("virtual")
         own = [str(ranks), network, str(ranks), str(min(ranks, usable_threads()))]

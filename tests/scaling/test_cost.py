@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from jobs import SMALL, one_line, run
 
+from scaling.command import claim
 from scaling.cost import ratio
+from scaling.points import check_whole
 from scaling.rows import read_csv
 
 
@@ -28,6 +30,27 @@ def test_a_flag_is_measured(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
 
 
+def test_a_run_that_its_time_cut_is_no_measurement(tmp_path):
+    lines = [{"env_steps": steps, "wall_s": 600.0} for steps in (400, 800)]
+    check_whole(lines, 800)
+    with pytest.raises(RuntimeError, match="800 of 801 steps in 600 s"):
+        check_whole(lines, 801)
+    short = cost(tmp_path, "--of=--trace", *SMALL, "--steps-per-rank", 1, "--max-frames", 400, "--repeats", 2)
+    assert short.returncode == 1 and "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]
+
+
+def test_other_results_are_not_written_over(tmp_path):
+    (tmp_path / "out").mkdir()
+    for text in ("# pg_mpi cost 1\n# command: python -m scaling.cost --of=--elastic --out out\na\n", "mine"):
+        (tmp_path / "out/cost.csv").write_text(text)
+        refused = cost(tmp_path, "--of=--trace", "--out", "out")
+        assert refused.returncode == 2 and "holds the result of another command" in one_line(refused)
+        assert (tmp_path / "out/cost.csv").read_text() == text
+    claim(tmp_path / "out2", "cost.csv", "scaling.cost", ["--of=--trace"])
+    (tmp_path / "out2/cost.csv").write_text("# pg_mpi cost 1\n# command: python -m scaling.cost --of=--trace --out x\n")
+    claim(tmp_path / "out2", "cost.csv", "scaling.cost", ["--json", "--out", "out2", "--of=--trace"])  # the same again
+
+
 def test_the_interval():
     found = ratio([1.1, 1.1, 1.1, 1.1])
     assert found["ratio"] == pytest.approx(1.1) and found["ci95"] == pytest.approx([1.1, 1.1])
@@ -46,6 +69,7 @@ def test_the_interval():
         (["--of=--trase"], "unknown argument --trase (did you mean --trace?)"),
         (["--of=--trace", "--repeats", "1"], "--repeats must be a whole number of at least 2"),
         (["--of=--run-dir x"], "--run-dir means nothing here"),
+        (['--of="'], "--of must be flags as in a shell (No closing quotation)"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, words, said):

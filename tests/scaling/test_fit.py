@@ -104,8 +104,12 @@ def test_results_come_back(tmp_path):
         ("", "is not a result of pg_mpi"),
         ("# pg_mpi sweep 1\nranks,sps\n1,2,3\n", "is damaged"),
         ("# pg_mpi sweep 1\nranks,sps\n", "holds no point"),
-        ("# pg_mpi sweep 1\nranks,speed\n1,2\n", "it needs numbers in the columns ranks, sps"),
-        ("# pg_mpi sweep 1\nranks,sps\n1,fast\n", "it needs numbers in the columns ranks, sps"),
+        ("# pg_mpi sweep 1\nranks,speed\n1,2\n", "it needs numbers above 0 in the columns ranks, sps"),
+        ("# pg_mpi sweep 1\nranks,sps\n1,fast\n", "it needs numbers above 0 in the columns ranks, sps"),
+        ("# pg_mpi sweep 1\nranks,sps\n1,nan\n2,3\n", "it needs numbers above 0"),
+        ("# pg_mpi sweep 1\nranks,sps\n1,inf\n2,3\n", "it needs numbers above 0"),
+        ("# pg_mpi sweep 1\nranks,sps\n1,2\n-1,3\n", "it needs numbers above 0"),
+        (f"# pg_mpi sweep 1\nranks,sps\n1,{'2' * 200_000}\n", "is damaged"),
     ],
 )
 def test_bad_files_are_one_line(tmp_path, content, said):
@@ -120,6 +124,8 @@ def test_bad_files_are_one_line(tmp_path, content, said):
         (["nowhere"], "no file or folder nowhere"),
         (["1:440,two:880"], "POINTS must be ranks:steps/s pairs"),
         (["0:440"], "POINTS must be ranks:steps/s pairs"),
+        (["1:440,1e200:850"], "a whole number of at least 1 and at most 1,000,000,000"),
+        (["1:1e-300,2:1e300"], "a finite number at least 1e-06 and at most 1e+15"),
         (["1:440,2:880", "--target", "-1"], "--target must be a finite number above 0"),
         (["1:440", "--tagret", "1"], "unknown argument --tagret (did you mean --target?)"),
     ],

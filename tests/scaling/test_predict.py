@@ -177,6 +177,19 @@ def test_a_real_run(tmp_path):
     measured = (lines[-1]["env_steps"] - lines[0]["env_steps"]) / span
     assert rows[1]["sps"] == pytest.approx(measured, rel=0.5), "the run's own number of ranks"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"predict.csv", "predict.json", "predict.png"}
+    other = predicted(tmp_path, "--run", "run", "--ranks", "1", "--out", "out")
+    assert other.returncode == 2 and "holds the result of another command" in one_line(other)
+    with open(tmp_path / "run/metrics.jsonl", "a") as file:
+        file.write('{"update": 99')  # as of a run that is still training
+    assert predicted(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0).returncode == 0
+    (tmp_path / "run/checkpoints").rename(tmp_path / "elsewhere")
+    refused = predicted(tmp_path, "--run", "run", "--warmup", 0)
+    assert refused.returncode == 2 and "run has no checkpoint: let it train until" in one_line(refused)
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    config["starts"][-1]["mpi"] = None
+    (tmp_path / "run/config.json").write_text(json.dumps(config))
+    refused = predicted(tmp_path, "--run", "run", "--warmup", 0)
+    assert refused.returncode == 2 and "has no config.json and checkpoint of this version" in one_line(refused)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +198,10 @@ def test_a_real_run(tmp_path):
         ([], "give --run RUN, the folder of a run"),
         (["--sweep", "."], ". keeps no run on 1 ranks"),
         (["--run", "nowhere"], "nowhere has no metrics.jsonl"),
-        (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers above 0"),
+        (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),
         (["--run", ".", "--network", "doctor=x"], "x is no report of the doctor"),
+        (["--run", ".", "--network", "inf:12"], "no network 'inf:12'"),
         (["--run", ".", "--minibatch-size", "x"], "--minibatch-size must be"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_point_that_fails_is_told_and_the_others_go_on(tmp_path):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--ranks", "0,1"], "--ranks must be whole numbers above 0"),
+        (["--ranks", "0,1"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--mode", "strnog"], "--mode must be one of weak, strong (did you mean strong?)"),
         (["--ranks", "2,3", "--mode", "strong"], "2 ranks cannot have equally many"),
         (["--hosts", "nowhere"], "the host file nowhere cannot be read"),

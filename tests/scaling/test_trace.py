@@ -54,6 +54,23 @@ def test_a_cut_trace_and_a_second_start(tmp_path):
     assert refused.returncode == 2 and "has no trace of start 7: its starts are 0, 1" in one_line(refused)
 
 
+def test_bad_input_is_one_line(tmp_path):
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 300, "--trace")
+    for words, said in (
+        (["--from", 1000, "--picture", "x.png"], "the traces hold no update from 1000 on"),
+        (["--picture", "x.xyz"], "--picture x.xyz must end in .png, .svg or .pdf"),
+        (["--picture", "nowhere/x.png"], "--picture nowhere/x.png cannot be written"),
+    ):
+        refused = trace(tmp_path, "run", *words)
+        assert refused.returncode == 2 and said in one_line(refused)
+    (path,) = (tmp_path / "run/trace").glob("rank-*.json")
+    head = path.read_text().splitlines()[0]
+    for content, said in ((b"\xff\xfe\x00", "is not a trace of pg_mpi"), (f"{head}\n{{x}},\n".encode(), "is damaged")):
+        path.write_bytes(content)
+        refused = trace(tmp_path, "run")
+        assert refused.returncode == 2 and said in one_line(refused)
+
+
 def test_no_trace_without_the_flag(tmp_path):
     train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 100)
     assert not (tmp_path / "run/trace").exists()

@@ -35,6 +35,11 @@ def test_the_same_weights_as_real_ranks(tmp_path, ranks, ways):
     assert row["ranks"] == ranks and row["at_target_wall_s"] == "" and row["end_s"] > 0
     again = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *ways)
     assert again.returncode == 0 and "virtual ranks into" not in again.stderr, "a finished run was done again"
+    result_of = tmp_path / f"virtual/ranks-{ranks:06d}.json"
+    before = json.loads(result_of.read_text())
+    result_of.unlink()
+    assert virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *ways).returncode == 0
+    assert json.loads(result_of.read_text())["end"] == before["end"], "what its run folder says is its result"
     other = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", "--network", "aries", *SMALL, *ways)
     assert other.returncode == 2 and "virtual holds results of other settings" in one_line(other)
 
@@ -64,6 +69,9 @@ def test_a_signal_ends_it_with_a_checkpoint(tmp_path, number):
     assert ended.returncode == (130 if number == signal.SIGINT else 75), ended.stderr
     assert list((tmp_path / "out/run-000002/checkpoints").glob("step-*.npz")), "no checkpoint"
     assert not (tmp_path / "out/run-000003").exists(), "it went on with the next number of ranks"
+    line[line.index("--out") : line.index("--out")] = ["--network", "aries"]
+    other = run(line, tmp_path)
+    assert other.returncode == 2 and "network memory there, aries here" in one_line(other), "it went on elsewhere"
 
 
 def work(seconds):
@@ -157,7 +165,9 @@ def test_the_answer():
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--ranks", "0"], "--ranks must be whole numbers above 0"),
+        (["--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
+        (["--ranks", "1e30"], "--ranks must be whole numbers from 1 to 1,000,000"),
+        (["--minibatch-size", "1e400x"], "1e400x is too large with 1 ranks"),
         (["--network", "token-ring"], "no network 'token-ring'"),
         (["--run-dir", "x"], "--run-dir means nothing here"),
         (["--ranks", "2", "--deadline", "soon"], "--deadline must be a duration"),

@@ -34,6 +34,16 @@ def test_both_modes(tmp_path):
     assert found["hybrid"][0]["speedup"] == steps["sps"] / episode["sps"]
 
 
+def test_a_point_that_fails_is_told(tmp_path):
+    result = waiting(tmp_path, "--ranks", 1, "--seconds", 0.1, "--hidden", 16)
+    said = [line for line in result.stderr.splitlines() if line.startswith("pg_mpi: error: ")]
+    assert result.returncode == 1 and [line.split(":")[2] for line in said] == [
+        " episode on 1 ranks",
+        " steps on 1 ranks",
+    ]
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_longest_game():
     games = [(0, 999), (0, 100), (0, 300), (-21, 50), (3, 50)]
     assert longest_to_mean(games, ranks=2) == (1.5 + 1) / 2
@@ -44,7 +54,7 @@ def test_the_longest_game():
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--ranks", "1,x"], "--ranks must be whole numbers above 0 with commas, as 1,2,4, not '1,x'"),
+        (["--ranks", "1,x"], "--ranks must be whole numbers from 1 to 1,000,000 with commas, as 1,2,4, not '1,x'"),
         (["--sync", "steps"], "--sync means nothing here"),
         (["--preset", "karpathy"], "use --sync episode"),
         (["--env", "3"], "unknown argument --env (did you mean --envs?)"),
