@@ -10,12 +10,12 @@ import os
 import sys
 import tempfile
 
-from pg_mpi.cluster import launch, mpirun
+from pg_mpi.cluster import mpirun
 from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.run_folder import write_json
-from scaling import command
+from scaling import command, points
 from scaling.ceiling import report
 from scaling.pictures import speed
 
@@ -69,7 +69,7 @@ def main(argv):
         command.claim(args.out, "ceiling.json", "scaling.ceiling", argv)
     with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
         start = mpirun.mpirun_command(args.ranks) if args.ranks > 1 else []
-        code = launch.run([*start, sys.executable, "-m", "scaling.ceiling.ranks", folder, *argv])
+        code, *_ = points.run([*start, sys.executable, "-m", "scaling.ceiling.ranks", folder, *argv], told=True)
         if code:
             return code
         with open(os.path.join(folder, "measured.json"), encoding="utf-8") as file:

@@ -7,13 +7,13 @@ import tempfile
 
 import numpy as np
 
-from pg_mpi.cluster import launch, mpirun
+from pg_mpi.cluster import mpirun
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import Parser, checked, integer, real
 from pg_mpi.record.picture import picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.table import write_csv
-from scaling import command
+from scaling import command, points
 from scaling.lockstep.times import TALK, WAYS, Times, ideal
 from scaling.pictures import timeline
 
@@ -69,7 +69,7 @@ def main(argv):
         command.claim(args.out, "lockstep.json", "scaling.lockstep", argv)
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         start = mpirun.mpirun_command(args.envs) if args.envs > 1 else []
-        code = launch.run([*start, sys.executable, "-m", "scaling.lockstep.ranks", folder, *argv])
+        code, *_ = points.run([*start, sys.executable, "-m", "scaling.lockstep.ranks", folder, *argv], told=True)
         if code:
             return code
         with open(os.path.join(folder, "measured.json"), encoding="utf-8") as file:
