@@ -13,8 +13,8 @@ def answer(results, deadline):
 
     Returns:
         ``rows`` (a dict for each N), ``deadline`` (``seconds`` and for each score the fewest ``ranks`` that meet it),
-        ``best`` (for each score the N with the least time) and ``enough`` (for each score the N after which the next
-        one saves less than ``WORTH`` of the time for each doubling); None where no run got there.
+        ``best`` (for each score the N with the least time) and ``enough`` (for each score the N after which none saves
+        ``WORTH`` of the time for each doubling); None where no run got there.
     """
     rows = [row(result) for result in sorted(results, key=lambda result: result["ranks"])]
     said = {"rows": rows, "deadline": {"seconds": deadline}, "best": {}, "enough": {}}
@@ -47,9 +47,12 @@ def flat(each):
 
 
 def enough(there):
-    """The N of (N, seconds) pairs after which more ranks save too little; None if even the last one still pays."""
-    for (ranks, wall), (more, less) in zip(there, there[1:]):
-        if less > wall * (1 - WORTH) ** math.log2(more / ranks):
+    """The first N of (N, seconds) pairs after which no more ranks save enough; None if even the last one still pays.
+
+    Against all that are more, for a seed more or less lucky may take twice as long.
+    """
+    for place, (ranks, wall) in enumerate(there[:-1], start=1):
+        if all(less > wall * (1 - WORTH) ** math.log2(more / ranks) for more, less in there[place:]):
             return ranks
     return None
 

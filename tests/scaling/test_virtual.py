@@ -159,6 +159,7 @@ def test_the_answer():
     assert said["deadline"] == {"seconds": 350, "above_0": 2, "at_target": 4}
     assert said["enough"] == {"above_0": 4, "at_target": None}
     assert said["rows"][1]["above_0"]["core_hours"] == 2 * 220 / 3600
+    assert enough([(8, 30.0), (16, 32.0), (32, 20.0), (64, 18.5), (256, 26.0)]) == 32, "one unlucky run"
     assert enough([(1, 100.0), (4, 80.0)]) is None and enough([(1, 100.0), (4, 82.0)]) == 1
 
 
