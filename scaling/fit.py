@@ -71,7 +71,7 @@ def read_points(words):
     if os.path.isdir(words):
         words = os.path.join(words, "sweep.csv")
     if os.path.exists(words):
-        rows, _ = read_csv(words, *SWEEP, numbers=("ranks", "sps"))
+        rows, _ = read_csv(words, *SWEEP, positive=("ranks", "sps"))
         points = [(row["ranks"], row["sps"]) for row in rows]
     else:
         if ":" not in words:

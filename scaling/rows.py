@@ -9,11 +9,11 @@ from pg_mpi.errors import UsageError
 LARGEST = 1e15  # no speed and no number of ranks is larger
 
 
-def read_csv(path, kind, version, numbers=()):
+def read_csv(path, kind, version, numbers=(), positive=()):
     """The rows of a file of ``write_csv``, dicts with numbers where they are some, and its facts, a dict of texts.
 
-    ``numbers``: columns that must be there, and hold numbers above 0. Raises ``UsageError`` for a file that is not
-    there, is something else, or is of another version.
+    ``numbers``: columns that must be there, and hold finite numbers; ``positive``: and numbers above 0. Raises
+    ``UsageError`` for a file that is not there, is something else, or is of another version.
     """
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -36,8 +36,11 @@ def read_csv(path, kind, version, numbers=()):
         rows = [{None: None}]
     if any(None in row or None in row.values() for row in rows):
         raise UsageError(f"{path} is damaged: a row has more or fewer columns than its head")
-    if not all(isinstance(row.get(name), (int, float)) and 0 < row[name] < LARGEST for row in rows for name in numbers):
-        raise UsageError(f"{path} is damaged: it needs numbers above 0 in the columns {', '.join(numbers)}")
+    for names, least, what in ((numbers, -LARGEST, "numbers"), (positive, 0, "numbers above 0")):
+        if not all(
+            isinstance(row.get(name), (int, float)) and least < row[name] < LARGEST for row in rows for name in names
+        ):
+            raise UsageError(f"{path} is damaged: it needs {what} in the columns {', '.join(names)}")
     return rows, facts
 
 

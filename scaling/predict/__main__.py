@@ -136,7 +136,7 @@ def _minibatch(text):
 
 def _measured(path):
     """{ranks: median steps/s} of a sweep."""
-    rows, _ = read_csv(path, *sweep.KIND, numbers=("ranks", "sps"))
+    rows, _ = read_csv(path, *sweep.KIND, positive=("ranks", "sps"))
     return {ranks: efficiency.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
 
 
