@@ -177,7 +177,7 @@ def test_a_real_run(tmp_path):
     measured = (lines[-1]["env_steps"] - lines[0]["env_steps"]) / span
     assert rows[1]["sps"] == pytest.approx(measured, rel=0.5), "the run's own number of ranks"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"predict.csv", "predict.json", "predict.png"}
-    other = predicted(tmp_path, "--run", "run", "--ranks", "1", "--out", "out")
+    other = predicted(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0, "--out", "out")
     assert other.returncode == 2 and "holds the result of another command" in one_line(other)
     with open(tmp_path / "run/metrics.jsonl", "a") as file:
         file.write('{"update": 99')  # as of a run that is still training
