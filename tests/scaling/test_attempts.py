@@ -74,7 +74,7 @@ def test_a_signal_ends_it_with_its_ranks_and_it_goes_on(tmp_path):
     torn = metrics.read_text()
     time.sleep(1)
     assert metrics.read_text() == torn and not (tmp_path / "out/default-s0.json").exists()
-    line[line.index("00:05:00")] = "00:00:08"
+    line[line.index("00:05:00")] = "00:00:20"
     done = run(line, tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "out/default-s0.json").read_text())["starts"] == 1, "the torn seconds count"
