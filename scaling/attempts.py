@@ -63,6 +63,6 @@ def check_same(path, there, wanted):
 
 def with_flags(result):
     """A result with the ``flags`` of its training's ``command``, apart from those that ``train`` adds."""
-    words = iter(shlex.split(result["command"])[3:])  # python -m pg_mpi.train
+    words = iter(shlex.split(result.get("command", ""))[3:])  # python -m pg_mpi.train
     own = ("--run-dir", "--resume")
     return {**result, "flags": [word for word in words if word not in own or not next(words)]}

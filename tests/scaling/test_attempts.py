@@ -33,6 +33,7 @@ def games_result(preset):
         (SEEDS, "default-s0", seeds_result(18), ["--target", "5"], "default-s0.json has flags"),
         (SEEDS, "default-s0", seeds_result(18), ["--", "--hidden", "7"], "default-s0.json has flags"),
         (SEEDS, "default-s0", {**seeds_result(18), "ranks": 2}, [], "has ranks 2, not 1: give another --out"),
+        (SEEDS, "default-s0", FACTS | {"columns": [], "curve": []}, [], "default-s0.json has flags []"),
         (SEEDS, "default-s0", {"rows": []}, [], "default-s0.json is no result of python -m scaling.seeds"),
         (GAMES, "Pong-v5-s0", games_result("karpathy"), [], "has preset karpathy, not default"),
         (GAMES, "Pong-v5-s0", {"rows": []}, ["--table"], "Pong-v5-s0.json is no result of python -m scaling.games"),
