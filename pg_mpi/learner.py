@@ -8,6 +8,7 @@ import numpy as np
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.exact import check, on_grid
+from pg_mpi.agent.optimizer import forget
 from pg_mpi.schedule import paced
 from pg_mpi.session import Session, Sums
 from pg_mpi.shares import ALL
@@ -96,6 +97,7 @@ class Learner:
         """What an update that touches these parameter rows works on: a ``Session``."""
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
+        forget(state)
         ent_coef = self.config.ent_coef * stage.anneal
         rate, exact = self._learning_rate(stage), self.config.reproducible
         return Session(theta, state, rate, ent_coef, self.optimizer.steps, exact)

@@ -8,6 +8,7 @@ PRESETS = {
         "sync": "steps",
         "envs_per_rank": 8,
         "rollout_growth": 3,
+        "update_epochs": 6,
     },
     "karpathy": {
         "method": "reinforce",

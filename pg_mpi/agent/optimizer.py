@@ -2,7 +2,7 @@
 
 ``state`` is float32 (k, n): what the optimizer remembers of each parameter. A step works on any slice of
 the vectors, so an update can be done on the rows that its samples touched alone; ``rest`` then does to the
-other rows what steps with a zero gradient would have done.
+other rows what steps with a zero gradient would have done. ``forget`` rounds to zero what no longer counts.
 """
 
 import math
@@ -12,6 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
+
+FORGOTTEN = 1e-30  # its root is nothing beside epsilon, and 170 steps of Adam make no subnormal number of it
+
+
+def forget(state: Floats) -> None:
+    """Round to zero, in place, what is too small to move a weight.
+
+    What a unit that is off remembers fades by a factor a step. Below 1e-38 a float32 is no longer normal, and
+    processors are many times slower with such numbers.
+    """
+    state *= np.abs(state) >= FORGOTTEN
 
 
 class RMSProp:
@@ -68,11 +79,12 @@ class Adam:
         """One step in place on ``theta`` (n,) with ``state`` (2, n); ``gradient`` (n,) is overwritten."""
         self.steps += 1
         m, v = state
+        gradient *= 1 - self.beta1
         m *= self.beta1
-        m += (1 - self.beta1) * gradient
-        v *= self.beta2
+        m += gradient
+        gradient *= math.sqrt(1 - self.beta2) / (1 - self.beta1)
         gradient *= gradient
-        gradient *= 1 - self.beta2
+        v *= self.beta2
         v += gradient
         # sqrt(v^) + eps = (sqrt(v) + eps c) / c with c = sqrt(1 - b2^t): one division fewer per element
         correction = math.sqrt(1 - self.beta2**self.steps)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pg_mpi.agent.optimizer import Adam, RMSProp
+from pg_mpi.agent.optimizer import Adam, RMSProp, forget
 
 RNG = np.random.default_rng(5)
 
@@ -67,3 +67,26 @@ def test_adam_leaves_untouched_rows_alone():
     before = adam.state.copy()
     adam.rest(10)
     np.testing.assert_array_equal(adam.state, before)
+
+
+def test_a_unit_that_went_off_leaves_no_subnormal_numbers_behind():
+    """They would slow every later step down; that they are gone moves no weight."""
+    plain, cleaned = Adam(2), Adam(2)
+    theta, other = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    subnormal = 0
+    for step in range(1200):
+        g = np.array([0.5, 0.5 if step == 0 else 0], np.float32)
+        plain.step(theta, g.copy(), plain.state, 1e-3)
+        subnormal += bool(0 < plain.state[0, 1] < np.finfo(np.float32).tiny)
+        if step % 48 == 0:
+            forget(cleaned.state)
+        cleaned.step(other, g.copy(), cleaned.state, 1e-3)
+        assert not 0 < cleaned.state[0, 1] < np.finfo(np.float32).tiny
+    assert subnormal > 100 and cleaned.state[0, 1] == 0
+    np.testing.assert_array_equal(other, theta)
+
+
+def test_forgetting_keeps_what_counts():
+    state = np.array([[1e-29, -1e-31, -1e-3, 0, 1e-44]], np.float32)
+    forget(state)
+    np.testing.assert_array_equal(state, np.array([[1e-29, 0, -1e-3, 0, 0]], np.float32))
