@@ -19,8 +19,8 @@ FORGOTTEN = 1e-30  # its root is nothing beside epsilon, and 170 steps of Adam m
 def forget(state: Floats) -> None:
     """Round to zero, in place, what is too small to move a weight.
 
-    What a unit that is off remembers fades by a factor a step. Below 1e-38 a float32 is no longer normal, and
-    processors are many times slower with such numbers.
+    What a unit that is off remembers fades by a factor a step. Below 1e-38 a float32 is no longer normal, and a
+    processor may take several times as long to divide such numbers.
     """
     state *= np.abs(state) >= FORGOTTEN
 
