@@ -72,8 +72,10 @@ def own_policy(config):
 def _sparse(config, knowledge):
     """The policy of sparse pixels."""
     shape, difference, colours = (HEIGHT, WIDTH), config.features == "difference", knowledge.colours
-    tie, flip = pixel_tie(shape, difference, config.tiles, colours=colours), upside_down(shape, colours)
-    if config.features in ("motion", "course"):
+    value = 2 if config.features == "edge" else 1  # runs are two pixels and more: they count as much as all of them
+    tie = pixel_tie(shape, difference, config.tiles, colours=colours, value=value)
+    flip = upside_down(shape, colours)
+    if config.features in motion.FEATURES:
         tie = with_own_rows(tie, motion.groups(), motion.weights())
         flip = np.append(flip, len(flip) + motion.upside_down())
     plain = config.method == "reinforce"

@@ -140,50 +140,66 @@ class Player:
         return [env.trajectory for env in self.envs]
 
     def _step(self, envs, network):
-        """One step of each env: think and draw, act and record, look; each for all envs before the next.
+        """One step of each env: think and draw, act, record, look; each for all envs before the next.
 
-        So what thinking and looking need stays in the caches from env to env, which an emulator step in between would
-        clear. Returns True when a game ended.
+        So what all but acting needs stays in the caches from env to env, which an emulator step in between would clear.
+        Returns True when a game ended.
         """
-        codes, point_ends, life_ends = self._codes, self._point_ends, self._life_ends
-        seconds, clock = self._phases.seconds, self._phases.clock
+        seconds, clock, point_ends = self._phases.seconds, self._phases.clock, self._point_ends
         begun = clock()
+        choices = self._think(envs, network)
+        thought = clock()
+        outcomes = self._act(envs, choices)
+        acted = clock()
+        seconds["inference"] += thought - begun
+        seconds["emulator"] += acted - thought
+        if None in outcomes:  # rare
+            kept = [k for k, outcome in enumerate(outcomes) if outcome]
+            envs, choices, outcomes = ([of[k] for k in kept] for of in (envs, choices, outcomes))
+        ended = []
+        for env, (value, action, log_prob), (reward, over, lost) in zip(envs, choices, outcomes):
+            env.steps += 1
+            if reward:
+                env.score += reward
+                env.paid = True
+            end = over or lost or (point_ends and reward != 0)
+            env.trajectory.record(env.observation, action, log_prob, value, reward, end)
+            if over:
+                ended.append(env)
+        begun = clock()
+        for env in envs:
+            env.observation = env.encoder.step(env.game.screen)
+        seconds["features"] += clock() - begun
+        for env in ended:
+            self._end(env, network)
+        return bool(ended)
+
+    def _think(self, envs, network):
+        """A (value, action, log-probability) for each env."""
         if self._explores and any(env.preference for env in envs):
-            choices = [network.act([env.observation], [env.chance], env.preference)[0] for env in envs]
-        elif self._apart:
-            choices = [network.act([env.observation], [env.chance])[0] for env in envs]
-        else:
-            choices = network.act([env.observation for env in envs], [env.chance for env in envs])
-        seconds["inference"] += clock() - begun
-        overs, moved = [], []
-        for env, (value, action, log_prob) in zip(envs, choices):
-            begun = clock()
-            lives = env.game.lives() if life_ends else 0
+            return [network.act([env.observation], [env.chance], env.preference)[0] for env in envs]
+        if self._apart:
+            return [network.act([env.observation], [env.chance])[0] for env in envs]
+        return network.act([env.observation for env in envs], [env.chance for env in envs])
+
+    def _act(self, envs, choices):
+        """What came of each env's action: (reward, whether the game is over, whether a life is lost that counts).
+
+        None where the emulator failed: that env has begun anew with another one.
+        """
+        codes, life_ends, outcomes = self._codes, self._life_ends, []
+        for env, (value, action, _) in zip(envs, choices):
+            game = env.game
+            lives = game.lives() if life_ends else 0
             try:
-                reward, over = env.game.act(codes[action]), env.game.over()
+                outcomes.append((game.act(codes[action]), game.over(), life_ends and game.lives() < lives))
+                env.errors_in_row = 0
             except Exception as error:  # any: an emulator is a large C++ program
                 if not env.recovers:
                     raise
                 env.recover(error, self._gamma * value)
-                continue
-            seconds["emulator"] += clock() - begun
-            moved.append(env)
-            env.errors_in_row = 0
-            env.score += reward
-            env.steps += 1
-            if reward:
-                env.paid = True
-            end = over or (point_ends and reward != 0) or (life_ends and env.game.lives() < lives)
-            env.trajectory.record(env.observation, action, log_prob, value, reward, end)
-            overs.append(over)
-        begun = clock()
-        for env in moved:
-            env.observation = env.encoder.step(env.game.screen)
-        seconds["features"] += clock() - begun
-        for env, over in zip(moved, overs):
-            if over:
-                self._end(env, network)
-        return any(overs)
+                outcomes.append(None)
+        return outcomes
 
     def _end(self, env, network):
         """Close an env's game and start its next one."""

@@ -62,10 +62,10 @@ class TrainConfig:
     )
 
     features: str = _setting(
-        "course",
-        choice("course", "motion", "pair", "difference"),
-        "what the policy sees: a frame, what moved and where it will arrive; without where; two frames; or one minus "
-        "the other",
+        "edge",
+        choice("edge", "course", "motion", "pair", "difference"),
+        "what the policy sees: a frame's left edges, what moved and where it will arrive; all of the frame instead; "
+        "without where; two frames; or one minus the other",
     )
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"

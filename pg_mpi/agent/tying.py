@@ -25,7 +25,7 @@ GRIDS = {
 
 
 def pixel_tie(
-    shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32, colours: int = 1
+    shape: tuple[int, int], difference: bool, tiles: str, dtype: Any = np.float32, colours: int = 1, value: float = 1
 ) -> csr_matrix:
     """The tie of two screens of ``colours`` planes of ``shape`` pixels: csr (2 * colours * pixels, parameter rows).
 
@@ -33,6 +33,7 @@ def pixel_tie(
         shape: (height, width) of a plane.
         difference: True if the second screen is the negative of the first; False if the planes are independent.
         tiles: which of ``GRIDS`` share rows.
+        value: of an active pixel.
     """
     y, x = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
     columns, start = [], 0
@@ -43,11 +44,11 @@ def pixel_tie(
     screen = np.concatenate([plane + colour * start for colour in range(colours)])
     start *= colours
     rows = np.concatenate((screen, screen if difference else screen + start))
-    signs = np.ones(rows.shape, dtype=dtype)
+    values = np.full(rows.shape, value, dtype=dtype)
     if difference:
-        signs[len(screen) :] = -1
+        values[len(screen) :] = -value
     indptr = np.arange(0, rows.size + 1, rows.shape[1])
-    return csr_matrix((signs.ravel(), rows.ravel(), indptr), shape=(len(rows), start * (1 if difference else 2)))
+    return csr_matrix((values.ravel(), rows.ravel(), indptr), shape=(len(rows), start * (1 if difference else 2)))
 
 
 def random_rows(shape: tuple[int, int], difference: bool, tiles: str, colours: int = 1) -> NDArray[np.int64]:

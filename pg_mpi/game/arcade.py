@@ -47,7 +47,7 @@ class Arcade:
 
     def inputs(self, config):
         """How many inputs may be active."""
-        return 2 * self.colours * PIXELS + (motion.INPUTS if config.features in ("motion", "course") else 0)
+        return 2 * self.colours * PIXELS + (motion.INPUTS if config.features in motion.FEATURES else 0)
 
     def origin(self, config):
         """Nothing: active inputs are not scaled."""

@@ -7,9 +7,10 @@ apart, into two for each of C groups of colours (survey.py), now and before:
     difference  plane 0: became active        plane 1: ceased to be active
     motion      plane 0, and what moved and how shapes stand to each other (motion.py), after all planes
     course      motion, and where what moves will arrive
+    edge        course, but of each run of pixels in a row its left end alone
 
-What moved says where it was, so ``motion`` and ``course`` need no plane 1; in a crowd of shapes, where nobody can
-tell what moved, they are ``pair``.
+What moved says where it was, so the last three need no plane 1; in a crowd of shapes, where nobody can tell what
+moved, they are ``pair``.
 ``difference`` is Karpathy's current-minus-previous frame: plane 0 holds its +1s and plane 1 its -1s.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from pg_mpi.game import motion
 from pg_mpi.game.eye import PIXELS, pairs
-from pg_mpi.game.shapes import shapes
+from pg_mpi.game.shapes import left_ends, shapes
 
 INPUTS = 2 * PIXELS
 MOST_OF_SHAPES = 800  # active pixels of a screen in which shapes are looked for
@@ -27,14 +28,14 @@ class FrameEncoder:
     """Turns the screens of one env into observations.
 
     Args:
-        kind: ``pair``, ``difference``, ``motion`` or ``course``.
+        kind: ``pair``, ``difference``, ``motion``, ``course`` or ``edge``.
         eye: an ``Eye``; those of one rank may share it.
     """
 
     def __init__(self, kind, eye):
-        kinds = {"pair": self._pair, "difference": self._difference, "motion": self._motion, "course": self._course}
-        self._observe = kinds[kind]
-        self._look, self._size, self._coloured = eye.look, eye.size, eye.size > PIXELS
+        self._observe = getattr(self, f"_{kind}")
+        self._look, self._size = eye.look, eye.size
+        self._shift = 2 * (eye.size - PIXELS)  # of the inputs for what moved: the planes of all colours come first
         self._screen = self._even = None  # the buffer seen last, and its view as pairs of columns
         self._idle = np.ones(self._size, dtype=bool)  # not active one step ago; only ``difference`` keeps it
         self._earlier = self._before = self._now = np.empty(0, dtype=np.int64)
@@ -59,29 +60,36 @@ class FrameEncoder:
         return np.concatenate((self._now, self._before + self._size))
 
     def _motion(self):
-        moved = self._moved()
-        return self._with(moved and [number for number in moved if number < motion.FIRST_COURSE])
+        return self._whole(self._moved(courses=False))
 
     def _course(self):
-        return self._with(self._moved())
+        return self._whole(self._moved())
 
-    def _moved(self):
+    def _whole(self, moved):
+        return self._pair() if moved is None else np.concatenate((self._now, _array(moved)))
+
+    def _edge(self):
+        moved = self._moved()
+        return self._pair() if moved is None else _array(self._ends + moved)
+
+    def _moved(self, courses=True):
+        """The inputs for what moved, a list, or None where nobody can tell; and ``_ends``, the left ends of now."""
         earlier, before = self._shapes or (self._find(self._earlier), self._find(self._before))
         now = self._find(self._now)
         self._shapes = before, now
-        return None if now is None or before is None or earlier is None else motion.inputs(now, before, earlier)
+        if now is None or before is None or earlier is None:
+            return None
+        moved = motion.inputs(now, before, earlier)
+        if moved and not courses:
+            moved = [number for number in moved if number < motion.FIRST_COURSE]
+        return [number + self._shift for number in moved] if moved and self._shift else moved
 
     def _find(self, pixels):
         """The shapes among active pixels of any colour; None where there are too many to look."""
-        if self._coloured:
-            pixels = np.sort(pixels % PIXELS)
-        return shapes(pixels) if len(pixels) <= MOST_OF_SHAPES else None
-
-    def _with(self, moved):
-        if moved is None:
-            return self._pair()
-        moved = np.fromiter(moved, np.int64, len(moved))
-        return np.concatenate((self._now, moved + 2 * (self._size - PIXELS) if self._coloured else moved))
+        if len(pixels) > MOST_OF_SHAPES:
+            return None
+        self._ends = left_ends(pixels)
+        return shapes(left_ends(np.sort(pixels % PIXELS)) if self._shift else self._ends)
 
     def _difference(self):
         now, before, idle = self._now, self._before, self._idle
@@ -107,3 +115,7 @@ class FrameEncoder:
         """Continue after ``state``; returns the observation that was current then."""
         self._earlier, self._before, self._now = map(np.flatnonzero, np.unpackbits(state, axis=1))
         return self._observe_anew()
+
+
+def _array(numbers):
+    return np.fromiter(numbers, np.int64, len(numbers))

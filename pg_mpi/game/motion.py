@@ -16,6 +16,7 @@ import numpy as np
 
 from pg_mpi.game.shapes import HALF_ROWS, HEIGHT, STRIDE, WIDTH
 
+FEATURES = ("edge", "course", "motion")  # that these inputs are part of
 REACH = (5, 10)  # steps of -5 to 5 rows and -10 to 9 columns, the columns in twos
 #: Shape of the moves: cells of about 4 rows by 8 columns, down and across; columns and rows of the step.
 MOVES = (21, 10, REACH[1], 2 * REACH[0] + 1)

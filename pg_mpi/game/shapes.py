@@ -12,14 +12,18 @@ STRIDE = 320
 _PLACE = [row * STRIDE + column for row in range(HEIGHT) for column in range(WIDTH)]
 
 
-def shapes(pixels):
-    """The places of all shapes among sorted active pixels, int64 (n,): a set of ints.
+def left_ends(pixels):
+    """The first of each run of pixels in a row, among sorted active pixels, int64 (n,): a sorted list.
 
-    Plain Python: shapes are few, and after an emulator step this is warm where numpy's small calls are cold.
+    Plain Python: the pixels are few, and after an emulator step this is warm where numpy's small calls are cold.
     """
-    edges, before = {}, -2  # edges: upper end by lower end, both as pixels
-    for pixel in pixels.tolist():
-        if pixel != before + 1 or pixel % WIDTH == 0:
-            edges[pixel] = edges.pop(pixel - WIDTH, pixel)
-        before = pixel
+    numbers = pixels.tolist()
+    return [pixel for before, pixel in zip([-2, *numbers], numbers) if pixel != before + 1 or pixel % WIDTH == 0]
+
+
+def shapes(left_ends):
+    """The places of all shapes, from the sorted left ends of their rows: a set of ints."""
+    edges = {}  # upper end by lower end
+    for pixel in left_ends:
+        edges[pixel] = edges.pop(pixel - WIDTH, pixel)
     return {_PLACE[lower] + _PLACE[upper] for lower, upper in edges.items()}

@@ -54,7 +54,7 @@ def test_pong_needs_no_colours_and_boxing_does():
     assert planes.max() > 0 and active < 0.1
 
 
-@pytest.mark.parametrize("kind", ["pair", "difference", "motion"])
+@pytest.mark.parametrize("kind", ["pair", "difference", "motion", "course", "edge"])
 def test_coloured_features_are_those_of_each_plane_by_itself(kind):
     """Against masks of whole screens, plane by plane; what moves is found whatever its colour."""
     backgrounds, planes, _ = find_scene("ALE/Boxing-v5")
@@ -67,7 +67,7 @@ def test_coloured_features_are_those_of_each_plane_by_itself(kind):
         active = ~(colour == backgrounds.reshape(-1, PIXELS)).any(axis=0)
         return np.concatenate([active & (planes[colour] == plane) for plane in range(colours)])
 
-    observations, before = (coloured.start(game.screen), plain.start(game.screen)), masks()
+    observations, before, lone = (coloured.start(game.screen), plain.start(game.screen)), masks(), 0
     for _ in range(120):
         game.act(game.actions[rng.integers(18)])
         observations, now = (coloured.step(game.screen), plain.step(game.screen)), masks()
@@ -79,18 +79,24 @@ def test_coloured_features_are_those_of_each_plane_by_itself(kind):
             np.testing.assert_array_equal(seen, np.concatenate((now, before)))
         if kind == "difference":
             np.testing.assert_array_equal(seen, np.concatenate((now & ~before, before & ~now)))
-        if kind == "motion":
+        if kind == "edge" and not seen[size:].any():  # it is no crowd
+            lone += 1
+            fields = np.pad(now.reshape(-1, 80), ((0, 0), (1, 0)))
+            np.testing.assert_array_equal(seen[:size], (fields[:, 1:] & ~fields[:, :-1]).ravel())
+        elif kind in ("motion", "course"):
             np.testing.assert_array_equal(seen[:size], now)
+        if kind in ("motion", "course", "edge"):
             moved = observations[1][observations[1] >= 2 * PIXELS]
             np.testing.assert_array_equal(observations[0][len(pixels) :] - 2 * size, moved - 2 * PIXELS)
         before = now
+    assert kind != "edge" or lone > 30
     other = FrameEncoder(kind, Eye(backgrounds, planes))
     np.testing.assert_array_equal(other.restore(coloured.state()), observations[0])
     game.act(0)
     np.testing.assert_array_equal(other.step(game.screen), coloured.step(game.screen))
 
 
-@pytest.mark.parametrize("features", ["motion", "pair", "difference"])
+@pytest.mark.parametrize("features", ["edge", "motion", "pair", "difference"])
 def test_the_policy_has_a_row_for_every_input(features):
     config = config_of("Boxing", "--features", features, "--hidden", 2)
     planes = np.zeros(256, dtype=np.uint8)
@@ -101,6 +107,8 @@ def test_the_policy_has_a_row_for_every_input(features):
     used = np.unique(policy.ties[0].indices)
     assert len(used) == policy.rows, "no row without an input"
     assert (np.diff(policy.ties[0].indptr) > 0).all(), "no input without a row"
+    pixels = policy.ties[0][: 2 * 3 * 6400].data
+    assert set(np.abs(pixels)) == {2 if features == "edge" else 1}
 
 
 # -- games ----------------------------------------------------------------------------------------------

@@ -157,6 +157,19 @@ def test_random_shapes_equal_the_search_and_their_mirror(seed):
     turned = np.append(upside_down((HEIGHT, WIDTH)), 2 * PIXELS + motion.upside_down())
     np.testing.assert_array_equal(np.sort(turned[observation]), np.sort(seen(*flipped[:2], earlier=flipped[2])[0]))
 
+    edges, *same = seen(before, now, "edge", earlier)
+    assert same == found
+    active = np.pad(now[35:195:2, ::2] != 0, ((0, 0), (1, 0)))
+    left_ends = np.flatnonzero(active[:, 1:] & ~active[:, :-1])
+    np.testing.assert_array_equal(edges, np.append(left_ends, observation[observation >= 2 * PIXELS]))
+    mirrored = seen(*flipped[:2], "edge", flipped[2])[0]
+    np.testing.assert_array_equal(np.sort(turned[edges]), np.sort(mirrored))
+
+
+def test_a_run_at_the_right_border_does_not_go_on_in_the_next_row():
+    both = screen((10, 78, 1, 2), (11, 0, 1, 3))
+    assert seen(both, both, "edge")[0].tolist() == [10 * WIDTH + 78, 11 * WIDTH]
+
 
 def test_a_crowd_counts_what_moved_and_a_change_of_scene_nothing():
     crowd = [(y, x, 2, 2) for y in range(0, 80, 8) for x in range(0, 80, 8)]
@@ -167,6 +180,7 @@ def test_a_crowd_counts_what_moved_and_a_change_of_scene_nothing():
     assert moved == [[], [], []]
     np.testing.assert_array_equal(observation[:400], np.flatnonzero(screen(*all_moved)[35:195:2, ::2]))
     np.testing.assert_array_equal(observation[400:], PIXELS + np.flatnonzero(screen(*crowd)[35:195:2, ::2]))
+    np.testing.assert_array_equal(seen(screen(*crowd), screen(*all_moved), "edge")[0], observation)
 
 
 def test_every_such_input_has_a_row_of_its_own_and_its_group_one_more():
@@ -191,8 +205,9 @@ def test_groups_hold_the_relations_of_all_motions_and_the_courses_to_whatever_mo
     assert motion.weights().tolist() == [2] * cuts[1] + [4] * int(np.prod(COURSES))
 
 
-def test_motion_goes_on_from_a_saved_state():
-    encoder, other = FrameEncoder("course", Eye(BACKGROUND)), FrameEncoder("course", Eye(BACKGROUND))
+@pytest.mark.parametrize("kind", ["course", "edge"])
+def test_motion_goes_on_from_a_saved_state(kind):
+    encoder, other = FrameEncoder(kind, Eye(BACKGROUND)), FrameEncoder(kind, Eye(BACKGROUND))
     screens = [screen((20 + i, 40 + 2 * i, 2, 1), (40 + i * i, 70, 8, 2)) for i in range(5)]
     encoder.start(screens[0])
     for each in screens[1:3]:
