@@ -140,6 +140,7 @@ def test_costs_and_shares():
     result = report.summary(sps, ranks=2)
     assert (result["emulator_sps"], result["train_sps"], result["ratio"]) == (1000.0, 500.0, 0.5)
     assert result["play_ratio"] == 0.96
+    assert result["fastest"] == {"play_ratio": 0.8, "ratio": 500 / 1200}
     rows = {row["part"]: row for row in result["parts"]}
     assert rows["emulator"]["us_per_step"] == rows["emulator"]["cost_us"] == 2000.0
     assert rows["emulator"]["spread"] == 0.3 and rows["features"]["spread"] == 0
