@@ -9,6 +9,7 @@ PRESETS = {
         "envs_per_rank": 8,
         "rollout_growth": 3,
         "update_epochs": 6,
+        "button_games": 0.25,
     },
     "karpathy": {
         "method": "reinforce",
@@ -87,11 +88,12 @@ ARCADE_ONLY = (
     "actions",
     "action_logits",
     "explore",
+    "button_games",
     "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore")
+OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore", "button_games")
 
 
 def usual(env_id):

@@ -3,10 +3,12 @@
 import numpy as np
 
 from pg_mpi.errors import RunError
+from pg_mpi.schedule import PLAIN, stage
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
 ERRORS_IN_ROW = 10  # of an env, until they are no accident
+FAVOUR = 2.0  # added to the logits of actions with the button, where it is favoured: e^2 times the odds
 
 
 class Env:
@@ -21,7 +23,10 @@ class Env:
         chance: the ``Generator`` that its actions are drawn with.
         preference: what is added to the actions' logits all through the game under way, a list of floats, or None. A
             game that comes after one which paid nothing has one: actions drawn step by step lead nowhere where it
-            takes many of a kind to be rewarded. The records hold the probabilities that were played by.
+            takes many of a kind to be rewarded. So have some early games, for the button. The records hold the
+            probabilities that were played by.
+        button_games: the share of games, of those that begin now, in which the button is favoured.
+        prefers: whether any game may have a preference.
         paid: whether the game under way has rewarded anything yet.
         score, steps: of the game under way.
         trajectory: what it has lived through since the last update.
@@ -38,19 +43,27 @@ class Env:
         self.errors_in_row = 0
         self.encoder = knowledge.make_encoder(config)
         self.trajectory = Trajectory()
-        self._explore = config.explore if knowledge.sparse and config.policy == "usual" else 0.0
+        ours = knowledge.sparse and config.policy == "usual"
+        self._explore = config.explore if ours else 0.0
+        self.button_games = stage(config, 0).button_games
+        button = knowledge.button if ours and self.button_games else []
+        self._favour = [FAVOUR * held for held in button] if len(set(button)) == 2 else None
+        self.prefers = bool(self._explore or self._favour)
         self._actions, self.paid = knowledge.codes, True
         self.begin()
 
     def begin(self):
         """Take the emulator's fresh game as this env's next one."""
         self.score, self.steps = 0, 0
-        explores = self._explore and not self.paid
-        self.preference, self.paid = self._prefer() if explores else None, False
+        self.preference, self.paid = self._prefer(), False
         self.observation = self.encoder.start(self.game.screen)
 
     def _prefer(self):
-        return (self._explore * self.chance.standard_normal(len(self._actions))).tolist()
+        if self._explore and not self.paid:
+            return (self._explore * self.chance.standard_normal(len(self._actions))).tolist()
+        if self._favour and self.button_games and self.chance.random() < self.button_games:
+            return self._favour
+        return None
 
     def _saved_preference(self, saved):
         if saved is None:
@@ -91,7 +104,7 @@ class Env:
             self.observation = self.encoder.restore(arrays["masks"])
             self.score, self.steps = facts["score"], facts["steps"]
             self.paid = bool(facts.get("paid", True))  # older files lack it
-            self.preference = self._saved_preference(facts.get("preference")) if self._explore else None
+            self.preference = self._saved_preference(facts.get("preference")) if self.prefers else None
         else:
             self.begin()
 
@@ -102,8 +115,8 @@ class Player:
     Args:
         envs: list of ``Env``.
         codes: the game's name of each policy action, as the ALE's code.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``explore`` and ``gamma``
-            are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible`` and
+            ``gamma`` are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -114,16 +127,17 @@ class Player:
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
-        self._explores = config.explore > 0
+        self._prefers = any(env.prefers for env in envs)  # it costs a list at every step
 
-    def play(self, network, rollouts=1, stop=False):
-        """One round: ``rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
+    def play(self, network, now=PLAIN, stop=False):
+        """One round: ``now.rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
 
         Returns the trajectories; unfinished ones as soon as ``stop`` is true.
         """
-        share = rollouts * self._share
+        share = now.rollouts * self._share
         for env in self.envs:
-            env.trajectory = Trajectory()
+            env.trajectory, env.button_games = Trajectory(), now.button_games
+        self._prefers = any(env.prefers for env in self.envs)
         if self._by_game:
             active = self.envs
             while active and not stop:
@@ -176,11 +190,10 @@ class Player:
 
     def _think(self, envs, network):
         """A (value, action, log-probability) for each env."""
-        if self._explores and any(env.preference for env in envs):
-            return [network.act([env.observation], [env.chance], env.preference)[0] for env in envs]
-        if self._apart:
-            return [network.act([env.observation], [env.chance])[0] for env in envs]
-        return network.act([env.observation for env in envs], [env.chance for env in envs])
+        if self._apart and len(envs) > 1:
+            return [self._think([env], network)[0] for env in envs]
+        preferences = ([env.preference for env in envs],) if self._prefers else ()
+        return network.act([env.observation for env in envs], [env.chance for env in envs], *preferences)
 
     def _act(self, envs, choices):
         """What came of each env's action: (reward, whether the game is over, whether a life is lost that counts).

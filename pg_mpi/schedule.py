@@ -6,6 +6,7 @@ ANNEALED = 0.1  # where the learning rate and the entropy bonus end, as a share 
 SLOWED = 0.4  # where the desired KL ends: rollouts that have grown bear longer steps
 GROWING = (0.1, 0.4)  # the shares of the annealing between which rollouts grow
 WEIGHING = (0.25, 0.5)  # and those between which the weight of losses grows
+PRESSING = 0.15  # the share of the annealing in which games begin that favour the button
 PACE_MOST = 100.0  # while no reward comes, no step moves the policy, and the pace would grow for ever
 PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
@@ -21,12 +22,18 @@ class Stage:
             way to return it, and keeps to the shot that comes of that; one that is first of all paid for winning
             looks for the shot that wins.
         rollouts: how many of the first updates' rollouts make up one.
+        button_games: the share of games that begin now in which the button is favoured. What is hit with it comes back
+            faster, so a beginner would rather not; having to in some games, it learns to meet what comes back.
     """
 
     anneal: float = 1.0
     kl: float = 1.0
     loss_weight: float = 1.0
     rollouts: int = 1
+    button_games: float = 0.0
+
+
+PLAIN = Stage()
 
 
 def stage(config, env_steps):
@@ -37,6 +44,7 @@ def stage(config, env_steps):
         kl=1 - (1 - SLOWED) * gone,
         loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
         rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
+        button_games=config.button_games if config.anneal_timesteps and gone < PRESSING else 0.0,
     )
 
 

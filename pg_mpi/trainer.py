@@ -97,7 +97,7 @@ class Trainer:
             stop = Until(stop, self._world)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
-            self._trajectories = self._player.play(self._network, self._stage.rollouts, stop)
+            self._trajectories = self._player.play(self._network, self._stage, stop)
         with self._phases("wait"):  # for the ranks that play longest
             (stopped,) = self._world.any(stop)
         if stopped:

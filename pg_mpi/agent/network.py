@@ -50,15 +50,19 @@ class Network:
         self,
         observations: Sequence[Integers],
         chances: Sequence[np.random.Generator],
-        preference: Sequence[float] | None = None,
+        preferences: Sequence[Sequence[float] | None] | None = None,
     ) -> list[tuple[float, int, float]]:
         """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
 
-        ``preference``, A floats, is added to the logits of all: it is by these that is drawn, and these are told.
+        ``preferences``, A floats or None for each, are added to the logits: it is by these that is drawn, and these are
+        told.
         """
         outputs = self.forward(observations)
-        if preference is not None:
-            outputs = [[*(a + b for a, b in zip(output, preference)), output[-1]] for output in outputs]
+        if preferences is not None:
+            outputs = [
+                output if preference is None else [*(a + b for a, b in zip(output, preference)), output[-1]]
+                for output, preference in zip(outputs, preferences)
+            ]
         return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
 
     def likeliest(self, observation: Integers) -> int:

@@ -37,7 +37,7 @@ def probe(path, arrays, facts, envs_per_rank):
     snapshot.apply(arrays, facts, knowledge, policy, learner, tally, envs)
     now = stage(config, tally.env_steps)
     player, network = Player(envs, knowledge.codes, config, Phases()), policy.expand()
-    rounds = [player.play(network, now.rollouts) for _ in range(ROUNDS)]
+    rounds = [player.play(network, now) for _ in range(ROUNDS)]
     return growth(policy, rounds), *learning(policy, config, rounds[0], now)
 
 

@@ -12,6 +12,7 @@ from pg_mpi.errors import UsageError
 from pg_mpi.game import arcade
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
+from pg_mpi.schedule import Stage
 
 FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5], None)
 
@@ -23,12 +24,12 @@ def config_of(name, *flags):
 
 def test_a_preference_is_added_to_the_logits_and_told():
     network = Network(np.array([[0.5], [1.0]]), None, np.array([[1.0, 2.0, -1.0, 7.0]]), None)
-    preference, seen = [0.0, -3.0, 2.0], [np.array([0]), np.array([1])]
-    logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + preference
+    preferences, seen = ([0.0, -3.0, 2.0], None), [np.array([0]), np.array([1])]
+    logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + [preferences[0], [0.0] * 3]
     log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     counts = np.zeros((2, 3))
     for chance in range(4000):
-        drawn = network.act(seen, [np.random.default_rng([chance, each]) for each in range(2)], preference)
+        drawn = network.act(seen, [np.random.default_rng([chance, each]) for each in range(2)], preferences)
         for row, (value, action, log_prob) in enumerate(drawn):
             counts[row, action] += 1
             assert value == (3.5, 7.0)[row] and log_prob == pytest.approx(log_pi[row, action])
@@ -63,6 +64,38 @@ def test_a_rewarded_game_is_followed_by_one_without():
     assert env.preference is None and not env.paid
 
 
+def test_some_early_games_favour_the_button():
+    """Of NOOP, FIRE, RIGHT, LEFT, RIGHTFIRE and LEFTFIRE the second and the last two hold it."""
+    config = config_of("Pong", "--button-games", 0.25)
+    pong = arcade.learn(config)
+    assert pong.codes == [0, 1, 3, 4, 11, 12]
+    env, found = Env(0, config, pong), []
+    for _ in range(2000):
+        env.begin()
+        found.append(env.preference)
+    favoured = [preference for preference in found if preference is not None]
+    assert 400 < len(favoured) < 600 and all(each == [0, 2, 0, 0, 2, 2] for each in favoured)
+
+    player, network = Player([env], pong.codes, config, Phases()), build.make_policy(config, pong).expand()
+    env.preference = favoured[0]
+    lived = player.play(network, Stage(button_games=1.0))[0]
+    for seen, action, log_prob in zip(lived.seen, lived.actions, lived.log_probs):
+        logits = np.array(network.forward([seen])[0][:-1]) + favoured[0]
+        assert log_prob == pytest.approx(logits[action] - np.log(np.exp(logits).sum()), abs=1e-6)
+    env.begin()
+    assert env.preference == favoured[0]
+    player.play(network, Stage(button_games=0.0))
+    env.begin()
+    assert env.preference is None
+
+
+@pytest.mark.parametrize("flags", [(), ("--button-games", 1, "--actions", "NOOP,RIGHT,LEFT"), ("--preset", "karpathy")])
+def test_who_favours_no_button(flags):
+    config = config_of("Pong", *flags, "--symmetry", "off")
+    env = Env(0, config, arcade.learn(config))
+    assert not env.prefers and env.preference is None
+
+
 def test_a_preference_goes_on_from_a_checkpoint():
     config = config_of("Freeway")
     env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
@@ -84,3 +117,5 @@ def test_who_explores():
     assert config_of("Freeway", "--preset", "karpathy").explore == 0
     with pytest.raises(UsageError, match="--explore plays by other probabilities"):
         config_of("Pong", "--preset", "karpathy", "--explore", 1).check(1)
+    with pytest.raises(UsageError, match="--button-games plays by other"):
+        config_of("Pong", "--preset", "karpathy", "--button-games", 0.5).check(1)
