@@ -23,8 +23,8 @@ class Env:
         chance: the ``Generator`` that its actions are drawn with.
         preference: what is added to the actions' logits all through the game under way, a list of floats, or None. A
             game that comes after one which paid nothing has one: actions drawn step by step lead nowhere where it
-            takes many of a kind to be rewarded. So have some early games, for the button. The records hold the
-            probabilities that were played by.
+            takes many of a kind to be rewarded. The records hold the probabilities that were played by then. Or it is
+            an early game that favours the button, and they hold the policy's own.
         button_games: the share of games, of those that begin now, in which the button is favoured.
         prefers: whether any game may have a preference.
         paid: whether the game under way has rewarded anything yet.
@@ -46,7 +46,7 @@ class Env:
         ours = knowledge.sparse and config.policy == "usual"
         self._explore = config.explore if ours else 0.0
         self.button_games = stage(config, 0).button_games
-        button = knowledge.button if ours and self.button_games else []
+        button = knowledge.button if ours and self.button_games and not self._explore else []
         self._favour = [FAVOUR * held for held in button] if len(set(button)) == 2 else None
         self.prefers = bool(self._explore or self._favour)
         self._actions, self.paid = knowledge.codes, True
@@ -115,8 +115,8 @@ class Player:
     Args:
         envs: list of ``Env``.
         codes: the game's name of each policy action, as the ALE's code.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible`` and
-            ``gamma`` are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible``,
+            ``explore`` and ``gamma`` are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -128,6 +128,7 @@ class Player:
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
         self._prefers = any(env.prefers for env in envs)  # it costs a list at every step
+        self._own_odds = not config.explore
 
     def play(self, network, now=PLAIN, stop=False):
         """One round: ``now.rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
@@ -192,8 +193,10 @@ class Player:
         """A (value, action, log-probability) for each env."""
         if self._apart and len(envs) > 1:
             return [self._think([env], network)[0] for env in envs]
-        preferences = ([env.preference for env in envs],) if self._prefers else ()
-        return network.act([env.observation for env in envs], [env.chance for env in envs], *preferences)
+        seen, chances = [env.observation for env in envs], [env.chance for env in envs]
+        if not self._prefers:
+            return network.act(seen, chances)
+        return network.act(seen, chances, [env.preference for env in envs], self._own_odds)
 
     def _act(self, envs, choices):
         """What came of each env's action: (reward, whether the game is over, whether a life is lost that counts).

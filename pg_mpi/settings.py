@@ -124,7 +124,7 @@ class TrainConfig:
         0.0,
         real(0, 1),
         "share of the games that begin in the first 0.15 of --anneal-timesteps in which actions with the button have 7 "
-        "times the odds; 0 steps: in none",
+        "times the odds; 0 steps, or with --explore: in none",
     )
     ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
