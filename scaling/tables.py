@@ -22,16 +22,16 @@ def seeds_table(results):
         ("steps/s, start-up included", lambda r: r["end"]["sps_total"], "{:,.0f}"),
         ("resident MB, largest rank", lambda r: r["end"]["rss_mb"], "{:.0f}"),
     ]
-    ways = {(e["sticky"], e["greedy"]) for r in results for e in r.get("evaluations", [])}
-    for sticky, greedy in sorted(ways, reverse=True):
-        name = f"100 games, sticky {sticky:g}, {'greedy' if greedy else 'sampled'}"
-        rows.append((name, _evaluation(sticky, greedy), "{:+.1f}"))
     table = [
         "| | " + " | ".join(f"{p}, {len(groups[p])} seeds" for p in presets) + " |",
         "|---" * (len(presets) + 1) + "|",
     ]
     for name, value, form in rows:
         table.append(f"| {name} | " + " | ".join(_spread(map(value, groups[p]), form) for p in presets) + " |")
+    ways = {(e["sticky"], e["greedy"]) for r in results for e in r.get("evaluations", [])}
+    for sticky, greedy in sorted(ways, reverse=True):
+        name, value = f"100 games, sticky {sticky:g}, {'greedy' if greedy else 'sampled'}", _evaluation(sticky, greedy)
+        table.append(f"| {name} | " + " | ".join(_played(map(value, groups[p])) for p in presets) + " |")
     return "\n".join(table)
 
 
@@ -41,6 +41,14 @@ def _evaluation(sticky, greedy):
         return found[0] if found else None
 
     return value
+
+
+def _played(scores):
+    """The median of the evaluations that there are."""
+    scores = list(scores)
+    known = [score for score in scores if score is not None]
+    some = f", {len(known)} of {len(scores)} played" if len(known) < len(scores) else ""
+    return _spread(known, "{:+.1f}") + some if known else "not played"
 
 
 def _get(costs, key, unit=1.0):

@@ -68,6 +68,16 @@ def test_the_table_has_medians_spread_and_what_never_came():
     assert table[6] == "| seconds until at least 18 | never (300 to 300), 1 of 3 got there |"
 
 
+def test_the_table_tells_what_was_not_played_from_what_never_came():
+    played = [
+        result(0, 70.0, 300.0) | {"evaluations": [{"sticky": 0.25, "greedy": True, "mean": 18.5}]},
+        result(1, 60.0, 1.0),
+    ]
+    other = result(0, 70.0, 300.0) | {"preset": "default"}
+    last = seeds_table([*played, other]).splitlines()[-1]
+    assert last == "| 100 games, sticky 0.25, greedy | +18.5 (+18.5 to +18.5), 1 of 2 played | not played |"
+
+
 def test_the_picture_has_a_line_for_each_seed_in_its_presets_colour(tmp_path, monkeypatch):
     axes = matplotlib.figure.Figure().add_subplot()
     monkeypatch.setattr(learning, "axes_of", lambda path: contextlib.nullcontext(axes))
