@@ -110,7 +110,7 @@ class TrainConfig:
     gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
-    update_epochs: int = _setting(8, integer(), "passes over each update's samples")
+    update_epochs: int = _setting(6, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
         MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
     )
@@ -121,10 +121,10 @@ class TrainConfig:
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
     )
     button_games: float = _setting(
-        0.0,
+        0.25,
         real(0, 1),
         "share of the games that begin in the first 0.15 of --anneal-timesteps in which actions with the button have 7 "
-        "times the odds; 0 steps, or with --explore: in none",
+        "times the odds; with --method reinforce or --explore, or with 0 steps: in none",
     )
     ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
@@ -197,11 +197,8 @@ class TrainConfig:
             raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
-        for flag, value in (("--explore", self.explore), ("--button-games", self.button_games)):
-            if value and self.method == "reinforce":
-                raise UsageError(
-                    f"{flag} plays by other probabilities, for which --method reinforce has no ratio: use 0"
-                )
+        if self.explore and self.method == "reinforce":
+            raise UsageError("--explore plays by other probabilities, for which --method reinforce has no ratio: use 0")
         if self.replay and self.method == "reinforce":
             raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
         if self.replay and self.reproducible:

@@ -70,7 +70,7 @@ def test_some_early_games_favour_the_button():
     The records hold the policy's own odds: with those that were played by, a clipped ratio would forgive every failure
     of the button and every success without it.
     """
-    config = config_of("Pong", "--button-games", 0.25)
+    config = config_of("Pong")
     pong = arcade.learn(config)
     assert pong.codes == [0, 1, 3, 4, 11, 12]
     env, found = Env(0, config, pong), []
@@ -94,7 +94,16 @@ def test_some_early_games_favour_the_button():
     assert env.preference is None
 
 
-@pytest.mark.parametrize("flags", [(), ("--button-games", 1, "--actions", "NOOP,RIGHT,LEFT"), ("--preset", "karpathy")])
+NO_BUTTON = {
+    "none": ("--button-games", 0),
+    "no action has it": ("--actions", "NOOP,RIGHT,LEFT"),
+    "no annealing": ("--anneal-timesteps", 0),
+    "no ratio": ("--method", "reinforce"),
+    "a preset without ratios": ("--preset", "karpathy"),
+}
+
+
+@pytest.mark.parametrize("flags", NO_BUTTON.values(), ids=NO_BUTTON)
 def test_who_favours_no_button(flags):
     config = config_of("Pong", *flags, "--symmetry", "off")
     env = Env(0, config, arcade.learn(config))
@@ -122,5 +131,3 @@ def test_who_explores():
     assert config_of("Freeway", "--preset", "karpathy").explore == 0
     with pytest.raises(UsageError, match="--explore plays by other probabilities"):
         config_of("Pong", "--preset", "karpathy", "--explore", 1).check(1)
-    with pytest.raises(UsageError, match="--button-games plays by other"):
-        config_of("Pong", "--preset", "karpathy", "--button-games", 0.5).check(1)

@@ -25,7 +25,7 @@ from pg_mpi.trajectory import Trajectory
     ],
 )
 def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, anneal, kl, weight, rollouts):
-    config = TrainConfig(anneal_timesteps=1000, loss_weight=0.3, rollout_growth=4)
+    config = TrainConfig(anneal_timesteps=1000, loss_weight=0.3, rollout_growth=4, button_games=0.0)
     found = stage(config, steps)
     assert dataclasses.astuple(found) == pytest.approx((anneal, kl, weight, rollouts, 0))
     assert type(found.rollouts) is int
