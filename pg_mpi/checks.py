@@ -1,6 +1,6 @@
 """Proofs that a run is still sound: all ranks hold the same weights, and the gradient is finite."""
 
-import hashlib
+import zlib
 
 from pg_mpi.errors import RunError
 
@@ -8,11 +8,11 @@ SKIPPED_IN_ROW = 10  # updates
 
 
 def check_weights(world, theta, update):
-    """Prove that all ranks hold the same weights, bit for bit. Collective: every rank must call this.
+    """Prove by their CRC-32 that all ranks hold the same weights, bit for bit. Collective: every rank must call this.
 
     Raises ``RuntimeError`` naming those that differ.
     """
-    digest = hashlib.blake2b(theta, digest_size=8).digest()
+    digest = zlib.crc32(theta)  # no one forges weights here, and it takes a sixth of what a secure one does
     digests = world.gather_all(digest)
     common = max(digests, key=lambda d: (digests.count(d), d == digests[0]))
     strays = [rank for rank, digest in enumerate(digests) if digest != common]

@@ -8,6 +8,8 @@ PRESETS = {
         "sync": "steps",
         "envs_per_rank": 8,
         "rollout_growth": 3,
+        "update_epochs": 6,
+        "button_games": 0.25,
     },
     "karpathy": {
         "method": "reinforce",
@@ -48,7 +50,6 @@ ARCADE = {
     "update_epochs": 4,
     "minibatch_size": 256,
     "explore": 1.0,
-    "button_games": 0.0,
     "ent_coef": 0.01,
 }
 

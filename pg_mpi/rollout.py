@@ -26,7 +26,6 @@ class Env:
             takes many of a kind to be rewarded. The records hold the probabilities that were played by then. Or it is
             an early game that favours the button, and they hold the policy's own.
         button_games: the share of games, of those that begin now, in which the button is favoured.
-        prefers: whether any game may have a preference.
         paid: whether the game under way has rewarded anything yet.
         score, steps: of the game under way.
         trajectory: what it has lived through since the last update.
@@ -48,7 +47,6 @@ class Env:
         self.button_games = stage(config, 0).button_games
         button = knowledge.button if ours and self.button_games and not self._explore else []
         self._favour = [FAVOUR * held for held in button] if len(set(button)) == 2 else None
-        self.prefers = bool(self._explore or self._favour)
         self._actions, self.paid = knowledge.codes, True
         self.begin()
 
@@ -57,6 +55,10 @@ class Env:
         self.score, self.steps = 0, 0
         self.preference, self.paid = self._prefer(), False
         self.observation = self.encoder.start(self.game.screen)
+
+    def may_prefer(self):
+        """Whether the game under way has a preference, or one that begins now may have one."""
+        return bool(self.preference or self._explore or (self._favour and self.button_games))
 
     def _prefer(self):
         if self._explore and not self.paid:
@@ -104,7 +106,7 @@ class Env:
             self.observation = self.encoder.restore(arrays["masks"])
             self.score, self.steps = facts["score"], facts["steps"]
             self.paid = bool(facts.get("paid", True))  # older files lack it
-            self.preference = self._saved_preference(facts.get("preference")) if self.prefers else None
+            self.preference = self._saved_preference(facts.get("preference"))
         else:
             self.begin()
 
@@ -127,7 +129,6 @@ class Player:
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
-        self._prefers = any(env.prefers for env in envs)  # it costs a list at every step
         self._own_odds = not config.explore
 
     def play(self, network, now=PLAIN, stop=False):
@@ -138,7 +139,7 @@ class Player:
         share = now.rollouts * self._share
         for env in self.envs:
             env.trajectory, env.button_games = Trajectory(), now.button_games
-        self._prefers = any(env.prefers for env in self.envs)
+        self._prefers = any(env.may_prefer() for env in self.envs)  # it costs a list at every step
         if self._by_game:
             active = self.envs
             while active and not stop:

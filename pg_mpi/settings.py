@@ -110,7 +110,7 @@ class TrainConfig:
     gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
-    update_epochs: int = _setting(6, integer(), "passes over each update's samples")
+    update_epochs: int = _setting(8, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
         MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
     )
@@ -121,7 +121,7 @@ class TrainConfig:
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
     )
     button_games: float = _setting(
-        0.25,
+        0.0,
         real(0, 1),
         "share of the games that begin in the first 0.15 of --anneal-timesteps in which actions with the button have 7 "
         "times the odds; with --method reinforce or --explore, or with 0 steps: in none",

@@ -70,7 +70,7 @@ def test_some_early_games_favour_the_button():
     The records hold the policy's own odds: with those that were played by, a clipped ratio would forgive every failure
     of the button and every success without it.
     """
-    config = config_of("Pong")
+    config = config_of("Pong", "--button-games", 0.25)
     pong = arcade.learn(config)
     assert pong.codes == [0, 1, 3, 4, 11, 12]
     env, found = Env(0, config, pong), []
@@ -89,17 +89,17 @@ def test_some_early_games_favour_the_button():
     assert np.isin(lived.actions, [1, 4, 5]).mean() > 0.7, "0.5 without"
     env.begin()
     assert env.preference == favoured[0]
-    player.play(network, Stage(button_games=0.0))
+    env.button_games = 0.0
+    assert env.may_prefer(), "the game under way"
     env.begin()
-    assert env.preference is None
+    assert env.preference is None and not env.may_prefer()
 
 
 NO_BUTTON = {
-    "none": ("--button-games", 0),
-    "no action has it": ("--actions", "NOOP,RIGHT,LEFT"),
-    "no annealing": ("--anneal-timesteps", 0),
-    "no ratio": ("--method", "reinforce"),
-    "a preset without ratios": ("--preset", "karpathy"),
+    "none": (),
+    "no action has it": ("--button-games", 1, "--actions", "NOOP,RIGHT,LEFT"),
+    "no annealing": ("--button-games", 1, "--anneal-timesteps", 0),
+    "no ratio": ("--button-games", 1, "--method", "reinforce"),
 }
 
 
@@ -107,7 +107,7 @@ NO_BUTTON = {
 def test_who_favours_no_button(flags):
     config = config_of("Pong", *flags, "--symmetry", "off")
     env = Env(0, config, arcade.learn(config))
-    assert not env.prefers and env.preference is None
+    assert not env.may_prefer() and env.preference is None
 
 
 def test_a_preference_goes_on_from_a_checkpoint():
