@@ -8,6 +8,7 @@ PRESETS = {
         "sync": "steps",
         "envs_per_rank": 8,
         "rollout_growth": 3,
+        "features": "edge",
         "update_epochs": 6,
         "button_games": 0.25,
     },

@@ -62,7 +62,7 @@ class TrainConfig:
     )
 
     features: str = _setting(
-        "edge",
+        "course",
         choice("edge", "course", "motion", "pair", "difference"),
         "what the policy sees: a frame's left edges, what moved and where it will arrive; all of the frame instead; "
         "without where; two frames; or one minus the other",
