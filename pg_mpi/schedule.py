@@ -39,13 +39,12 @@ PLAIN = Stage()
 def stage(config, env_steps):
     """The ``Stage`` of a run with these settings after so many steps."""
     gone = min(1.0, env_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
-    presses = config.anneal_timesteps and config.method == "clipped"
     return Stage(
         anneal=1 - (1 - ANNEALED) * gone,
         kl=1 - (1 - SLOWED) * gone,
         loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
         rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
-        button_games=config.button_games if presses and gone < PRESSING else 0.0,
+        button_games=config.button_games if config.anneal_timesteps and gone < PRESSING else 0.0,
     )
 
 

@@ -124,7 +124,7 @@ class TrainConfig:
         0.0,
         real(0, 1),
         "share of the games that begin in the first 0.15 of --anneal-timesteps in which actions with the button have 7 "
-        "times the odds; with --method reinforce or --explore, or with 0 steps: in none",
+        "times the odds; 0 steps, or with --explore: in none",
     )
     ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
@@ -197,8 +197,11 @@ class TrainConfig:
             raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
-        if self.explore and self.method == "reinforce":
-            raise UsageError("--explore plays by other probabilities, for which --method reinforce has no ratio: use 0")
+        for flag, value in (("--explore", self.explore), ("--button-games", self.button_games)):
+            if value and self.method == "reinforce":
+                raise UsageError(
+                    f"{flag} plays by other probabilities, for which --method reinforce has no ratio: use 0"
+                )
         if self.replay and self.method == "reinforce":
             raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
         if self.replay and self.reproducible:

@@ -99,7 +99,6 @@ NO_BUTTON = {
     "none": (),
     "no action has it": ("--button-games", 1, "--actions", "NOOP,RIGHT,LEFT"),
     "no annealing": ("--button-games", 1, "--anneal-timesteps", 0),
-    "no ratio": ("--button-games", 1, "--method", "reinforce"),
 }
 
 
@@ -131,3 +130,5 @@ def test_who_explores():
     assert config_of("Freeway", "--preset", "karpathy").explore == 0
     with pytest.raises(UsageError, match="--explore plays by other probabilities"):
         config_of("Pong", "--preset", "karpathy", "--explore", 1).check(1)
+    with pytest.raises(UsageError, match="--button-games plays by other"):
+        config_of("Pong", "--preset", "karpathy", "--button-games", 0.5).check(1)
