@@ -37,7 +37,7 @@ class TrainConfig:
     num_steps: int = _setting(256, integer(), "T: agent steps per env and update at first, with --sync steps")
     games_per_update: int = _setting(1, integer(), "games per env and update at first, with --sync episode")
     rollout_growth: int = _setting(
-        2,
+        1,
         integer(),
         "an update's samples grow by this factor as --anneal-timesteps go by: small updates find a way to win, large "
         "ones perfect it; 1, or 0 steps: they do not",
@@ -99,7 +99,7 @@ class TrainConfig:
         "learning rate and entropy bonus fall to a tenth over this many steps, a desired KL to 0.4; 0: constant",
     )
     desired_kl: float = _setting(
-        0.06, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
+        0.08, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
     )
     loss_weight: float = _setting(
         0.3,
