@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from pg_mpi.errors import UsageError
-from pg_mpi.game import actions, motion
+from pg_mpi.game import actions, compiled, motion
 from pg_mpi.game.atari import NOOP, AtariGame
+from pg_mpi.game.compiled import CompiledEncoder
 from pg_mpi.game.eye import PIXELS, Eye
 from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.shapes import HEIGHT, WIDTH
@@ -81,7 +82,7 @@ class Arcade:
 
     def make_encoder(self, config):
         """What turns an emulator's screens into observations."""
-        return FrameEncoder(config.features, self._eye)
+        return (CompiledEncoder if compiled.library else FrameEncoder)(config.features, self._eye)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""

@@ -33,17 +33,21 @@ class Eye:
         planes: uint8 (256,), the plane of each colour; None: there is one.
 
     Attributes:
+        usual: uint16 (80, 80), the usual background as ``pairs`` shows it.
+        rare: uint8 (B - 1, 6400), the other ones.
+        planes: uint8 (256,).
         size: positions of all planes.
     """
 
     def __init__(self, backgrounds, planes=None):
-        self._usual = backgrounds[0].astype(np.uint16)
-        self._others = [plane.ravel().astype(np.uint16) for plane in backgrounds[1:]]
+        self.usual = backgrounds[0].astype("<u2")
+        self.rare = np.ascontiguousarray(backgrounds[1:], dtype=np.uint8).reshape(-1, PIXELS)
+        self.planes = np.zeros(256, dtype=np.uint8) if planes is None else np.asarray(planes, dtype=np.uint8)
         self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
         self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
         self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views
-        self.size = PIXELS if planes is None else PIXELS * (1 + int(planes.max()))
-        self._plane = planes * np.int64(PIXELS) if self.size > PIXELS else None  # its first input, by colour
+        self.size = PIXELS * (1 + int(self.planes.max()))
+        self._plane = self.planes * np.int64(PIXELS) if self.size > PIXELS else None  # its first input, by colour
 
     def look(self, even):
         """The active pixels of a screen, given as ``pairs``: sorted int64 (n,), plane after plane.
@@ -52,8 +56,8 @@ class Eye:
         are looked up at the few pixels left over.
         """
         np.bitwise_and(even, _LOW_BYTE, out=self._colours)
-        np.not_equal(self._colours, self._usual, out=self._active)
+        np.not_equal(self._colours, self.usual, out=self._active)
         pixels = self._flat_active.nonzero()[0]
-        for background in self._others:
+        for background in self.rare:
             pixels = pixels[self._flat_colours[pixels] != background[pixels]]
         return pixels if self._plane is None else np.sort(pixels + self._plane[self._flat_colours[pixels]])

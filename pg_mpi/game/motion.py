@@ -113,13 +113,13 @@ def _drift(place, before, earlier):
 
 
 def _way(place, before):
-    """The shortest way straight up or down that a shape has come, as a difference of places; 0 if none is in reach."""
-    shortest = None
-    for other in before:
-        way = place - other
-        if way in _DRIFT and (shortest is None or abs(way) < abs(shortest)):
-            shortest = way
-    return shortest or 0
+    """The shortest way straight up or down that a shape has come, as a difference of places.
+
+    0 if none is in reach, or two are as short.
+    """
+    ways = [way for other in before if (way := place - other) in _DRIFT]
+    shortest = min(map(abs, ways), default=0)
+    return sum([way for way in ways if abs(way) == shortest])
 
 
 # -- tables, by place and by difference of places ---------------------------------------------------------
