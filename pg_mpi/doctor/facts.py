@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pg_mpi import __version__
 from pg_mpi.cluster import pinning
+from pg_mpi.game import compiled
 
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
@@ -30,6 +31,7 @@ def describe(world):
         "memory_mb": memory_mb(),
         "imported": imported(),
         "versions": versions(),
+        "compiled": compiled.library is not None,
     }
 
 

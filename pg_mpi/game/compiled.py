@@ -15,6 +15,7 @@ from pg_mpi.game import motion
 from pg_mpi.game.eye import PIXELS
 
 KINDS = ("pair", "difference", "motion", "course", "edge")  # in the order of look.c
+CURE = "look.c is not compiled here; pip install pg_mpi again where there is a C compiler (cc)"
 _SCENE = np.dtype([("count", "i4"), ("shapes", "i4"), ("number", "i4", PIXELS), ("shape", "i4", (800, 2))])
 _MEMORY = np.dtype(
     [(name, np.uintp) for name in ("screen", "usual", "rare", "plane", "found")]
@@ -65,7 +66,12 @@ class CompiledEncoder:
         return _found[: self._step(self._at)].copy()
 
     def _face(self, screen):
-        if screen.dtype != np.uint8 or not screen.flags.c_contiguous or screen.shape[0] < 195 or screen.shape[1:] != (160,):
+        if (
+            screen.dtype != np.uint8
+            or not screen.flags.c_contiguous
+            or screen.shape[0] < 195
+            or screen.shape[1:] != (160,)
+        ):
             raise ValueError(f"a screen of {screen.dtype} {screen.shape}")
         self._screen = screen
         self._memory["screen"] = screen.ctypes.data

@@ -30,6 +30,18 @@ def test_bit_exact(tmp_path, ranks, sync):
     assert deterministic(whole) == deterministic(parts)
 
 
+def test_numpy_goes_on_where_look_c_stopped(tmp_path):
+    """As a job may that was requeued onto a machine without a compiler: the same bits, and a line that says so."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    told = train(2, whole, *SYNCS["steps"], "--total-timesteps", 4800).stdout
+    train(2, parts, *SYNCS["steps"], "--total-timesteps", 2000)
+    said = train(2, parts, *SYNCS["steps"], "--total-timesteps", 4800, PG_MPI_NUMPY="1").stdout
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
+    assert "features by numpy" in said and "features by numpy" not in told
+
+
 def test_karpathy_bit_exact(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir(), parts.mkdir()
