@@ -39,7 +39,7 @@ class Trainer:
     def __init__(self, world, config, given, parts=build):
         self._world = world
         pinning.pin_threads()
-        place = pinning.describe() | {"compiled": compiled.library is not None}
+        place = pinning.describe() | {"why_numpy": compiled.WHY_NUMPY}
         places = world.gather(place)
         start = world.on_root(find_start, config, given, world.size, asleep=True)
         self.config = config = start.config

@@ -31,7 +31,7 @@ def describe(world):
         "memory_mb": memory_mb(),
         "imported": imported(),
         "versions": versions(),
-        "compiled": compiled.library is not None,
+        "why_numpy": compiled.WHY_NUMPY,
     }
 
 

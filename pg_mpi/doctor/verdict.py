@@ -7,8 +7,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from pg_mpi.game import compiled
-
 RANK_MB = 300  # what a rank of `default` takes at most, with room
 SLOW_IMPORT = 20.0  # seconds
 SLOW_LATENCY = 1e-3  # seconds for 8 bytes: 13 microseconds is usual within a host, 20 to 50 between hosts
@@ -228,9 +226,11 @@ def _clocks(ranks):
 
 
 def _features(ranks):
-    plain = [rank for rank in ranks if not rank["compiled"]]
-    text = f"features take numpy on {_who(plain)}: some 7 % fewer steps/s, or more" if plain else ""
-    return [Finding("numpy", False, text, compiled.CURE)] if plain else []
+    plain = [rank for rank in ranks if rank["why_numpy"]]
+    if not plain:
+        return []
+    text = f"features by numpy on {_who(plain)}, some 7 % fewer steps/s: {plain[0]['why_numpy']}"
+    return [Finding("numpy", False, text, "pip install where there is a C compiler, with PG_MPI_NUMPY unset")]
 
 
 def _who(ranks):

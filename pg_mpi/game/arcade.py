@@ -88,8 +88,6 @@ class Arcade:
         """What a policy does here, what it sees, and lines on what else the user should know."""
         planes = f" in {self.colours} colours" if self.colours > 1 else ""
         lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]
-        if not compiled.library:
-            lines.append(f"features by numpy, some 7 % fewer steps/s: {compiled.CURE}")
         if self.active is not None and self.active > CROWDED:
             lines.append(
                 f"{100 * self.active:.0f} % of the screen differs from its usual background (Pong: 0.5 %), as where it "

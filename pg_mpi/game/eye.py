@@ -40,9 +40,9 @@ class Eye:
     """
 
     def __init__(self, backgrounds, planes=None):
-        self.usual = backgrounds[0].astype("<u2")
+        self.usual = np.ascontiguousarray(backgrounds[0], dtype="<u2")
         self.rare = np.ascontiguousarray(backgrounds[1:], dtype=np.uint8).reshape(-1, PIXELS)
-        self.planes = np.zeros(256, dtype=np.uint8) if planes is None else np.asarray(planes, dtype=np.uint8)
+        self.planes = np.zeros(256, dtype=np.uint8) if planes is None else np.ascontiguousarray(planes, dtype=np.uint8)
         self._colours = np.empty((HEIGHT, WIDTH), dtype=np.uint16)
         self._active = np.empty((HEIGHT, WIDTH), dtype=bool)
         self._flat_colours, self._flat_active = self._colours.ravel(), self._active.ravel()  # views

@@ -43,7 +43,7 @@ def test_sane(tmp_path):
         assert 0.05 < rank["import_s"] < 60
     if ranks == 2:
         times = list(result["allreduce_s"].values())
-        assert 0 < times[0] < times[-1]
+        assert len(times) > 1 and min(times) > 0
 
 
 def test_two_ranks_on_one_core(tmp_path):

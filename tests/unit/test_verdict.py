@@ -26,7 +26,7 @@ def rank(number, threads, host="n1", **changes):
         },
         "memory_mb": 16_000,
         "versions": {"python": "3.11.7", "numpy": "2.4.6"},
-        "compiled": True,
+        "why_numpy": None,
         "import_s": 1.5,
         "imported": {"modules": 180, "from": "/shared/env", "file_system": "lustre"},
         "clock_s": 0.0,
@@ -121,10 +121,10 @@ def test_clocks_apart_are_a_note():
 
 
 def test_features_by_numpy_are_a_note():
-    ranks = [ONE[0], rank(1, [1], host="n2", compiled=False)]
+    ranks = [ONE[0], rank(1, [1], host="n2", why_numpy="look.c is not compiled")]
     assert names(ranks) == ([], ["numpy"])
     (found,) = verdict.findings(ranks, 2, QUICK)
-    assert "numpy on rank 1 (n2)" in found.text and "C compiler" in found.cure
+    assert "numpy on rank 1 (n2)" in found.text and "not compiled" in found.text and "C compiler" in found.cure
 
 
 @pytest.mark.parametrize("slow", [{8: 4.9e-3, 4_194_304: 9e-3}, {8: 50e-6, 4_194_304: 0.7}])
