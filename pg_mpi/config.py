@@ -69,10 +69,9 @@ def parse_train(argv):
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
     flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
     preset = _preset(flags.get("preset", "default"))
-    named = [{**preset, **flags}.get(name, getattr(TrainConfig, name)) for name in ("env_id", "policy")]
-    for name in without_meaning(*named):
+    named = [{**preset, **flags}.get(name, getattr(TrainConfig, name)) for name in ("env_id", "policy", "method")]
+    for name, whom in without_meaning(*named).items():
         if name in flags:
-            whom = named[0] if named[1] == "usual" else f"{named[0]} with a policy of your own"
             raise UsageError(f"{_flag(name)} means nothing for {whom}: leave it out")
         preset.pop(name, None)
     return TrainConfig(**{**usual(named[0]), **preset, **flags}), set(flags)

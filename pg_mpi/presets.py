@@ -11,7 +11,7 @@ PRESETS = {
         "desired_kl": 0.06,
         "features": "edge",
         "update_epochs": 6,
-        "button_games": 0.25,
+        "button_until": 0.15,
     },
     "karpathy": {
         "method": "reinforce",
@@ -50,6 +50,7 @@ ARCADE = {
     "update_epochs": 4,
     "minibatch_size": 256,
     "explore": 1.0,
+    "button_games": 0.0,
     "ent_coef": 0.01,
 }
 
@@ -88,11 +89,14 @@ ARCADE_ONLY = (
     "action_logits",
     "explore",
     "button_games",
+    "button_until",
     "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore", "button_games")
+OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore", "button_games", "button_until")
+#: What plays by other odds than the policy's own.
+RATIOS_ONLY = ("button_games", "button_until")
 
 
 def usual(env_id):
@@ -102,8 +106,13 @@ def usual(env_id):
     return dict(GYMNASIUM)
 
 
-def without_meaning(env_id, policy="usual"):
-    """Settings that mean nothing for an env and a policy: names."""
+def without_meaning(env_id, policy="usual", method="clipped"):
+    """Settings that mean nothing for an env, a policy and a method: names, each with whom it means nothing for."""
     if not env_id.startswith("ALE/"):
-        return ARCADE_ONLY
-    return ENVIRONMENTS_ONLY if policy == "usual" else (*ENVIRONMENTS_ONLY, *OURS_ONLY)
+        return dict.fromkeys(ARCADE_ONLY, env_id)
+    found = dict.fromkeys(ENVIRONMENTS_ONLY, env_id)
+    if policy != "usual":
+        found |= dict.fromkeys(OURS_ONLY, f"{env_id} with a policy of your own")
+    if method == "reinforce":
+        found |= dict.fromkeys(RATIOS_ONLY, "--method reinforce")
+    return found

@@ -6,7 +6,6 @@ ANNEALED = 0.1  # where the learning rate and the entropy bonus end, as a share 
 SLOWED = 0.4  # where the desired KL ends: rollouts that have grown bear longer steps
 GROWING = (0.1, 0.4)  # the shares of the annealing between which rollouts grow
 WEIGHING = (0.25, 0.5)  # and those between which the weight of losses grows
-PRESSING = 0.15  # the share of the annealing in which games begin that favour the button
 PACE_MOST = 100.0  # while no reward comes, no step moves the policy, and the pace would grow for ever
 PACE_POWER, PACE_LIMIT = 0.25, 1.15  # gentle: an update's KL is itself a noisy figure
 
@@ -39,12 +38,13 @@ PLAIN = Stage()
 def stage(config, env_steps):
     """The ``Stage`` of a run with these settings after so many steps."""
     gone = min(1.0, env_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
+    presses = config.anneal_timesteps and config.method == "clipped" and gone < config.button_until
     return Stage(
         anneal=1 - (1 - ANNEALED) * gone,
         kl=1 - (1 - SLOWED) * gone,
         loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
         rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
-        button_games=config.button_games if config.anneal_timesteps and gone < PRESSING else 0.0,
+        button_games=config.button_games if presses else 0.0,
     )
 
 

@@ -96,7 +96,9 @@ def test_some_early_games_favour_the_button():
 
 
 NO_BUTTON = {
-    "none": (),
+    "none": ("--button-games", 0),
+    "until it begins": ("--button-until", 0),
+    "no ratio": ("--method", "reinforce"),
     "no action has it": ("--button-games", 1, "--actions", "NOOP,RIGHT,LEFT"),
     "no annealing": ("--button-games", 1, "--anneal-timesteps", 0),
 }
@@ -130,5 +132,6 @@ def test_who_explores():
     assert config_of("Freeway", "--preset", "karpathy").explore == 0
     with pytest.raises(UsageError, match="--explore plays by other probabilities"):
         config_of("Pong", "--preset", "karpathy", "--explore", 1).check(1)
-    with pytest.raises(UsageError, match="--button-games plays by other"):
-        config_of("Pong", "--preset", "karpathy", "--button-games", 0.5).check(1)
+    for name in ("--preset", "karpathy"), ("--method", "reinforce"):
+        with pytest.raises(UsageError, match="--button-games means nothing for --method reinforce"):
+            config_of("Pong", *name, "--button-games", 0.5)

@@ -37,7 +37,7 @@ def test_without_annealing_all_stays_as_it_begins():
 
 
 def test_the_button_is_favoured_in_early_games():
-    config = TrainConfig(anneal_timesteps=1000, button_games=0.2)
+    config = TrainConfig(anneal_timesteps=1000, button_games=0.2, button_until=0.15)
     assert [stage(config, steps).button_games for steps in (0, 149, 150, 5000)] == [0.2, 0.2, 0, 0]
 
 
