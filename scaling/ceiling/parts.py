@@ -125,7 +125,7 @@ def look(envs, scripts, network=None, draw=False):
         outputs = network.forward([env.observation for env, *_ in active]) if network else ()
         if draw:
             for output, (env, _, _, drawn) in zip(outputs, active):
-                drawn.append(sample(output[:-1], env.chance.random())[0])
+                drawn.append(_draw(output[:-1], env))
         for env, script, *_ in active:
             env.score += env.game.act(script.codes[t])
             env.steps += 1
@@ -138,6 +138,12 @@ def look(envs, scripts, network=None, draw=False):
                 env.begin()
             if t + 1 == len(script.codes):
                 _check(env, script, games, drawn if draw else script.actions)
+
+
+def _draw(logits, env):
+    """An action, drawn as the player draws it: with the preference of the env's game, if it has one."""
+    preferred = [a + b for a, b in zip(logits, env.preference)] if env.preference else logits
+    return sample(preferred, env.chance.random())[0]
 
 
 def _check(env, script, games, drawn):
