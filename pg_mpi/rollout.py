@@ -17,6 +17,8 @@ class Env:
     Args:
         knowledge: what is known of the game, as an ``Arcade``: it makes the emulator and the encoder.
         game: an emulator with a new game, if one was made before.
+        alone: whether there is no other env on any rank. Then the button is never favoured: updates from such games
+            alone, which hold odds that were not played by, lead the policy astray.
 
     Attributes:
         observation: what the policy sees next; of an Atari game the active inputs, int64 (n,).
@@ -31,7 +33,7 @@ class Env:
         trajectory: what it has lived through since the last update.
     """
 
-    def __init__(self, index, config, knowledge, game=None):
+    def __init__(self, index, config, knowledge, game=None, alone=False):
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
         self._streams = sticky, self.chance, self.shuffle = [stream(config.seed, role, index) for role in roles]
@@ -45,7 +47,7 @@ class Env:
         ours = knowledge.sparse and config.policy == "usual"
         self._explore = config.explore if ours else 0.0
         self.button_games = stage(config, 0).button_games
-        button = knowledge.button if ours and self.button_games and not self._explore else []
+        button = knowledge.button if ours and self.button_games and not self._explore and not alone else []
         self._favour = [FAVOUR * held for held in button] if len(set(button)) == 2 else None
         self._actions, self.paid = knowledge.codes, True
         self.begin()

@@ -124,7 +124,7 @@ class TrainConfig:
         0.25,
         real(0, 1),
         "share of early games in which actions with the button have 7 times the odds; without --anneal-timesteps, with "
-        "--explore or with --method reinforce: of none",
+        "--explore, with --method reinforce or with one env in all: of none",
     )
     button_until: float = _setting(0.4, real(0, 1), "the share of --anneal-timesteps in which those games begin")
     ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")

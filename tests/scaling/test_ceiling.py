@@ -32,6 +32,7 @@ def bench(switch, tmp_path_factory):
     """A small trainer of one rank, two games a round that the frame cap ends, after its first update."""
     folder = tmp_path_factory.mktemp("bench")
     words = [*SMALL, "--max-frames", "1200", "--envs-per-rank", "2", "--run-dir", str(folder / "run")]
+    words += ["--button-games", "0.5"]  # a replay draws with such a game's preference
     bench = parts.Bench(switch, *parse_train(words))
     update(bench)
     bench.mark()
@@ -54,6 +55,7 @@ def update(bench):
 def test_replays_reach_the_recorded_scores(bench, scripts):
     assert all(len(script.games) == 1 and script.games[0][1] == len(script.codes) for script in scripts)
     assert scripts[0].codes != scripts[1].codes
+    assert sum(env.preference is not None for env in bench.envs) == 1
     for replay in (
         parts.emulate,
         parts.look,

@@ -111,6 +111,13 @@ def test_who_favours_no_button(flags):
     assert not env.may_prefer() and env.preference is None
 
 
+def test_an_env_without_others_favours_no_button():
+    """Two ranks of one env each learn with it; one env alone had lost nearly every point after 0.4 M steps."""
+    config = config_of("Pong", "--button-games", 1)
+    pong = arcade.learn(config)
+    assert Env(0, config, pong).preference and Env(0, config, pong, alone=True).preference is None
+
+
 def test_a_preference_goes_on_from_a_checkpoint():
     config = config_of("Freeway")
     env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
