@@ -82,7 +82,7 @@ class Arcade:
 
     def make_encoder(self, config):
         """What turns an emulator's screens into observations."""
-        return (CompiledEncoder if compiled.library else FrameEncoder)(config.features, self._eye)
+        return (CompiledEncoder if compiled.LOOK else FrameEncoder)(config.features, self._eye)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""

@@ -1,7 +1,7 @@
 """Observations by ``look.c``: those of a ``FrameEncoder``, number for number, in a fifth to a tenth of the time.
 
 Installing compiles it where there is a C compiler. Where there was none, or with ``PG_MPI_NUMPY=1`` in the environment,
-``library`` is None, ``WHY_NUMPY`` says why, and a ``FrameEncoder`` does the work.
+``LOOK`` is None, ``WHY_NUMPY`` says why, and a ``FrameEncoder`` does the work.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def _load():
     return None, "look.c is not compiled: install again, with pip, where there is a C compiler (cc)"
 
 
-library, WHY_NUMPY = _load()
+LOOK, WHY_NUMPY = _load()
 _found = np.empty(2 * PIXELS + motion.INPUTS, dtype=np.int64)  # where look.c leaves an observation, of any env
 
 
@@ -61,7 +61,7 @@ class CompiledEncoder:
         self._memory["kind"], self._memory["rare_count"] = KINDS.index(kind), len(eye.rare)
         self._memory["planes"] = eye.size // PIXELS
         self._screen, self._at = None, ctypes.c_void_p(self._memory.ctypes.data)
-        self._step, self._start, self._again = library.look_step, library.look_start, library.look_again
+        self._step, self._start, self._again = LOOK.look_step, LOOK.look_start, LOOK.look_again
 
     def start(self, screen):
         """The first observation of a game, int64 (n,): nothing moved yet."""

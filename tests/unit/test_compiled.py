@@ -62,7 +62,7 @@ def same(one, other, verb, screens):
 
 def test_it_was_compiled():
     """Here, where the tests run, there is a compiler; or all below would try nothing."""
-    assert compiled.library is not None
+    assert compiled.LOOK is not None
 
 
 @pytest.mark.parametrize("name", ["Pong", "MsPacman", "Asteroids", "SpaceInvaders"])
@@ -159,16 +159,16 @@ def told(code, cwd=None, **environment):
 
 
 def test_numpy_does_it_where_it_is_asked_to():
-    assert told("print(compiled.library, compiled.WHY_NUMPY)", PG_MPI_NUMPY="1") == "None as PG_MPI_NUMPY asks"
+    assert told("print(compiled.LOOK, compiled.WHY_NUMPY)", PG_MPI_NUMPY="1") == "None as PG_MPI_NUMPY asks"
 
 
 def test_a_copy_of_the_package_finds_the_library_that_was_installed_but_no_other_one(tmp_path):
     """As where a clone is installed as a copy and run from its own folder; and then its look.c is edited."""
     shutil.copytree(ROOT / "pg_mpi", tmp_path / "pg_mpi", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    code = "print(compiled.__file__, compiled.library and compiled.library._name, compiled.WHY_NUMPY)"
+    code = "print(compiled.__file__, compiled.LOOK and compiled.LOOK._name, compiled.WHY_NUMPY)"
     path = os.pathsep.join((str(tmp_path), str(ROOT)))
     file, library, _ = told(code, cwd=tmp_path, PYTHONPATH=path).split(maxsplit=2)
-    assert file.startswith(str(tmp_path)) and library == compiled.library._name
+    assert file.startswith(str(tmp_path)) and library == compiled.LOOK._name
     with open(tmp_path / "pg_mpi/game/look.c", "a", encoding="utf-8") as source:
         source.write("/* edited */\n")
     file, library, why = told(code, cwd=tmp_path, PYTHONPATH=path).split(maxsplit=2)
