@@ -19,7 +19,7 @@ from pg_mpi.errors import UsageError
 
 #: Of the environment, what ranks on other nodes need.
 TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
-TOLD += ("PG_MPI_COMMIT", "PG_MPI_NUMPY", "PBS_JOBID")
+TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", "PBS_JOBID")
 
 
 class Flavour(NamedTuple):

@@ -70,7 +70,7 @@ def test_a_chain_of_starts_ends_with_the_same_bits(slurm, tmp_path):
 
 def test_a_preempted_job_ends_with_the_same_bits(slurm, tmp_path):
     (tmp_path / "high").mkdir()
-    flags = ["--total-timesteps", "20000"]
+    flags = ["--total-timesteps", "50000"]
     job = submit(slurm, tmp_path, ["--nodes=2"], *flags, PG_MPI_LAUNCHER="mpirun")
     until_it_trains(tmp_path, 4)
     high = slurm.submit(tmp_path / "high", "-p", "high", "--nodes=4", "--exclusive", "--wrap", "sleep 2")
@@ -86,7 +86,7 @@ def test_a_preempted_job_ends_with_the_same_bits(slurm, tmp_path):
 @pytest.mark.parametrize("how", ["requeued", "asked"])
 def test_a_job_that_an_operator_stops_goes_on(slurm, tmp_path, how):
     """Both let it checkpoint: srun's ranks hear ``scontrol requeue``'s TERM some seconds before its KILL."""
-    flags = ["--total-timesteps", "15000", "--checkpoint-every", "2"]
+    flags = ["--total-timesteps", "40000", "--checkpoint-every", "2"]
     job = submit(slurm, tmp_path, ["--nodes=2"], *flags, PG_MPI_LAUNCHER="srun --mpi=pmix")
     until_it_trains(tmp_path, 4)
     slurm.ask(*(["scontrol", "requeue"] if how == "requeued" else ["scancel", "--batch", "--signal=USR1"]), job)
@@ -107,7 +107,7 @@ def test_a_cancelled_job_leaves_nothing_running(slurm, tmp_path):
 
 @pytest.mark.parametrize("launcher", ["mpirun", "srun --mpi=pmix"])
 def test_a_killed_rank_is_run_again(slurm, tmp_path, launcher):
-    flags = ["--total-timesteps", "20000", "--checkpoint-every", "2"]
+    flags = ["--total-timesteps", "50000", "--checkpoint-every", "2"]
     job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_LAUNCHER=launcher)
     until_it_trains(tmp_path, 3)
     kill_a_rank(job)
@@ -120,7 +120,7 @@ def test_a_killed_rank_is_run_again(slurm, tmp_path, launcher):
 @pytest.mark.parametrize("launcher", ["mpirun", "srun --mpi=pmix"])
 def test_a_job_whose_link_is_cut_is_run_again(slurm, tmp_path, launcher):
     """A node of four is cut off for good: within 30 s nothing of the job runs, and once it is back the job finishes."""
-    flags = ["--total-timesteps", "25000", "--checkpoint-every", "2"]
+    flags = ["--total-timesteps", "60000", "--checkpoint-every", "2"]
     job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_LAUNCHER=launcher)
     until_it_trains(tmp_path, 5)
     slurm.hosts.cut("n3")
@@ -161,7 +161,7 @@ def test_an_array_goes_on_by_task(slurm, tmp_path, of):
         (tmp_path / "list.txt").write_text("--seed 1 --gamma 0.9\n--seed 2 --actions 'NOOP,RIGHT,LEFT'\n")
         told, runs = {"SETTINGS": "list.txt", "PG_MPI_LAUNCHER": "mpirun"}, ["runs/list-1", "runs/list-2"]
     options = ["--array=1-2", "--nodes=1", "--output=%a.log"]
-    array = submit(slurm, tmp_path, options, "--total-timesteps", "12000", script="tune.slurm", **told)
+    array = submit(slurm, tmp_path, options, "--total-timesteps", "30000", script="tune.slurm", **told)
     for run in runs:
         until_it_trains(tmp_path, 1, run)
     slurm.ask("scancel", "--batch", "--signal=USR1", f"{array}_2")

@@ -79,6 +79,18 @@ def test_gradients_that_stay_not_finite_stop_the_job(tmp_path):
     assert facts["tally"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
 
 
+@pytest.mark.parametrize("preset", ["default", "karpathy"])
+def test_processors_of_several_kinds_hold_the_same_weights(tmp_path, preset):
+    """OpenBLAS takes other products on each rank, as on nodes of several generations: nothing that all do by itself."""
+    flags = ["--preset", preset, "--hidden", "16", "--run-dir", "run", "--sync-check-every", "1"]
+    python = [sys.executable, "-m", "pg_mpi.train", *flags, "--total-timesteps", "6000"]
+    old, new = (["env", f"OPENBLAS_CORETYPE={kind}", *python] for kind in ("Nehalem", "Haswell"))
+    line = [*mpirun_command(1), *old, ":", "-n", "1", *new]
+    result = run(line, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert len(metrics(tmp_path)) >= 2 and metrics(tmp_path)[-1]["ranks"] == 2
+
+
 def test_emulators_that_fail_are_replaced(tmp_path):
     extra = ["--total-timesteps", str(20 * 3 * 128), "--checkpoint-every", "3"]
     result = with_fault(tmp_path, "emulator:0.01", extra=extra)
