@@ -23,6 +23,6 @@ class CheckpointError(UsageError):
     """A file is not a usable checkpoint: unreadable, truncated, damaged or foreign."""
 
 
-def one_line(value):
+def one_line(value: object) -> str:
     """What an error, or any value, says: a text without line breaks."""
     return " ".join(str(value).split())

@@ -94,7 +94,7 @@ def clip_norm(gradient: Floats, limit: float) -> float:
     """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; returns the norm before.
 
     Every rank does this to the same sum and must get the same bits, on processors of several kinds too. A BLAS sums
-    in another order on each kind, so this is numpy's own sum, although it takes twice as long.
+    in another order on each kind, so this is numpy's own sum, although it takes more than twice as long.
     """
     norm = float(np.sqrt(np.einsum("i,i->", gradient, gradient)))
     if norm > limit:
