@@ -79,11 +79,11 @@ def test_gradients_that_stay_not_finite_stop_the_job(tmp_path):
     assert facts["tally"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
 
 
-@pytest.mark.parametrize("preset", ["default", "karpathy"])
-def test_processors_of_several_kinds_hold_the_same_weights(tmp_path, preset):
+@pytest.mark.parametrize("flags", [["--hidden", 16], ["--preset", "karpathy"], ["--env-id", "CartPole-v1"]], ids=str)
+def test_processors_of_several_kinds_hold_the_same_weights(tmp_path, flags):
     """OpenBLAS takes other products on each rank, as on nodes of several generations: nothing that all do by itself."""
-    flags = ["--preset", preset, "--hidden", "16", "--run-dir", "run", "--sync-check-every", "1"]
-    python = [sys.executable, "-m", "pg_mpi.train", *flags, "--total-timesteps", "6000"]
+    words = map(str, [*flags, "--run-dir", "run", "--sync-check-every", 1, "--total-timesteps", 6000])
+    python = [sys.executable, "-m", "pg_mpi.train", *words]
     old, new = (["env", f"OPENBLAS_CORETYPE={kind}", *python] for kind in ("Nehalem", "Haswell"))
     line = [*mpirun_command(1), *old, ":", "-n", "1", *new]
     result = run(line, tmp_path)
