@@ -100,6 +100,7 @@ def draw_threads(path, rows, usable):
         axes.axvline(usable, color="0.7", linewidth=0.8, linestyle="--", zorder=0)
         axes.annotate(f"{usable} hardware threads", (usable, 0), (4, 6), textcoords="offset points", color="0.4")
         axes.set(xlabel="ranks", ylabel="steps/s of all ranks", ylim=(0, None))
+        axes.set_xticks(sorted({row["ranks"] for row in rows}))
         axes.set_title("Dense products: BLAS threads of each rank against each other")
         axes.legend(frameon=False)
 
