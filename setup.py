@@ -5,7 +5,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = "pg_mpi/game/look.c"
+SOURCE = "pg_mpi/features/encoder.c"
 
 setup(
     ext_modules=[
@@ -13,7 +13,7 @@ setup(
         # there is none, numpy does the same. No -march: a login node compiles for other nodes' processors. No
         # contraction: the same numbers everywhere.
         Extension(
-            "pg_mpi.game.look",
+            "pg_mpi.features.libencoder",
             [SOURCE],
             define_macros=[("SOURCE", f"{zlib.crc32(Path(SOURCE).read_bytes())}u")],  # pip builds in this folder
             extra_compile_args=["-O3", "-ffp-contract=off"],

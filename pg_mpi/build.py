@@ -3,6 +3,7 @@
 import traceback
 
 import numpy as np
+from scipy.sparse import identity
 
 from pg_mpi.agent.dense import Dense
 from pg_mpi.agent.heads import Categorical, Gaussian
@@ -10,11 +11,9 @@ from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.own import Own, Unfit
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.scaler import Scaler
-from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
+from pg_mpi.agent.tying import signed
 from pg_mpi.errors import RunError, UsageError, one_line
 from pg_mpi.game import actions as game_actions
-from pg_mpi.game import motion
-from pg_mpi.game.shapes import HEIGHT, WIDTH
 from pg_mpi.imitation import ImitatingLearner
 from pg_mpi.learner import Learner
 from pg_mpi.parse import imported
@@ -71,16 +70,11 @@ def own_policy(config):
 
 def _sparse(config, knowledge):
     """The policy of sparse pixels."""
-    shape, difference, colours = (HEIGHT, WIDTH), config.features == "difference", knowledge.colours
-    value = 2 if config.features == "edge" else 1  # runs are two pixels and more: they count as much as all of them
-    tie = pixel_tie(shape, difference, config.tiles, colours=colours, value=value)
-    flip = upside_down(shape, colours)
-    if config.features in motion.FEATURES:
-        tie = with_own_rows(tie, motion.groups(), motion.weights())
-        flip = np.append(flip, len(flip) + motion.upside_down())
+    size = knowledge.inputs(config)
+    tie = signed(size) if config.features == "difference" else identity(size, dtype=np.float32, format="csr")
     plain = config.method == "reinforce"
     policy = Policy(
-        [tie, tie[flip]] if knowledge.swap else [tie],
+        [tie],
         config.hidden,
         len(knowledge.codes),
         swap=knowledge.swap,
@@ -88,8 +82,7 @@ def _sparse(config, knowledge):
         biases=not plain,
         parts=_parts(config, knowledge),
     )
-    rows = random_rows(shape, difference, config.tiles, colours)
-    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, rows)
+    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, np.arange(policy.rows))
     return policy
 
 

@@ -95,7 +95,7 @@ class Env:
 
     def state(self):
         """All of it that the next step depends on: arrays, and a dict for JSON."""
-        arrays = {"emulator": np.frombuffer(self.game.state(), dtype=np.uint8), "masks": self.encoder.state()}
+        arrays = {"emulator": np.frombuffer(self.game.state(), dtype=np.uint8), "encoder": np.frombuffer(self.encoder.state(), dtype=np.uint8)}
         streams = [rng.bit_generator.state for rng in self._streams]
         game = {"score": self.score, "steps": self.steps, "paid": self.paid, "preference": self.preference}
         return arrays, {**game, "streams": streams}
@@ -105,7 +105,7 @@ class Env:
         for rng, state in zip(self._streams, facts["streams"]):
             rng.bit_generator.state = state
         if self.game.restore(arrays["emulator"].tobytes()):
-            self.observation = self.encoder.restore(arrays["masks"])
+            self.observation = self.encoder.restore(arrays["encoder"].tobytes())
             self.score, self.steps = facts["score"], facts["steps"]
             self.paid = bool(facts.get("paid", True))  # older files lack it
             self.preference = self._saved_preference(facts.get("preference"))

@@ -62,10 +62,10 @@ class TrainConfig:
     )
 
     features: str = _setting(
-        "course",
-        choice("edge", "course", "motion", "pair", "difference"),
-        "what the policy sees: a frame's left edges, what moved and where it will arrive; all of the frame instead; "
-        "without where; two frames; or one minus the other",
+        "blobs",
+        text,
+        "what the policy sees: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; or "
+        "package.module:Class of your own, see docs/own.md",
     )
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"

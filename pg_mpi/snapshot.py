@@ -22,9 +22,9 @@ def collect(world, config, knowledge, learner, tally, envs):
         optimizer      float32 (slots, P)    Adam: m and v; RMSProp: its cache
         emulators      uint8 (bytes,)        every env's emulator state, one after another
         emulator_sizes int64 (E,)
-        masks          uint8 (E, ...)        every env's encoder; (E, 3, C * 800): the last three active masks, packed
+        encoders       uint8 (bytes,)        every env's encoder, likewise, with encoder_sizes
         scaler         float64 (...)         figures that observations and rewards are scaled with, see ``Scaler``
-        backgrounds    uint8 (B, 80, 80)     of an Atari game, and planes, uint8 (256,)
+        backgrounds    uint8 (B, H, 160)     of an Atari game, and classes, uint8 (256,)
         replay_R_NAME                        what rank R remembers, with --replay: see ``Replay.state``
     """
     parts = world.gather({env.index: env.state() for env in envs})
@@ -33,13 +33,14 @@ def collect(world, config, knowledge, learner, tally, envs):
         return None
     by_index = {index: state for part in parts for index, state in part.items()}
     states = [by_index[index] for index in sorted(by_index)]
-    emulators = [arrays["emulator"] for arrays, _ in states]
+    emulators, encoders = ([arrays[name] for arrays, _ in states] for name in ("emulator", "encoder"))
     arrays = {
         "theta": learner.policy.theta,
         "optimizer": learner.optimizer.state,
         "emulators": np.concatenate(emulators),
         "emulator_sizes": np.array([len(state) for state in emulators]),
-        "masks": np.stack([arrays["masks"] for arrays, _ in states]),
+        "encoders": np.concatenate(encoders),
+        "encoder_sizes": np.array([len(state) for state in encoders]),
     }
     facts = {
         "format": FORMAT,
@@ -125,14 +126,16 @@ def apply(arrays, facts, knowledge, policy, learner, tally, envs):
         fill(learner.optimizer.state, arrays["optimizer"])
         learner.restore(facts["learner"])
         tally.restore(facts["tally"])
-        if arrays["masks"].shape[1:] != knowledge.encoded_bytes:
-            raise ValueError(f"masks of shape {arrays['masks'].shape}")
-        cuts = np.cumsum(arrays["emulator_sizes"])
-        emulators = np.split(arrays["emulators"], cuts[:-1])
+        emulators, encoders = (_split(arrays[f"{name}s"], arrays[f"{name}_sizes"]) for name in ("emulator", "encoder"))
     with _taken_apart():
         for env in envs:
-            parts = {"emulator": emulators[env.index], "masks": arrays["masks"][env.index]}
+            parts = {"emulator": emulators[env.index], "encoder": encoders[env.index]}
             env.restore(parts, facts["envs"][env.index])
+
+
+def _split(states, sizes):
+    """The states of all envs, from one after another."""
+    return np.split(states, np.cumsum(sizes)[:-1])
 
 
 def _gather_memories(world, memory):

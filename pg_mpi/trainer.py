@@ -9,7 +9,7 @@ from pg_mpi.checks import check_gradient, check_weights
 from pg_mpi.cluster import clocks, pinning
 from pg_mpi.elastic import Spares, Until
 from pg_mpi.errors import RunError
-from pg_mpi.game import compiled
+from pg_mpi.features import native_encoder
 from pg_mpi.journal import Journal
 from pg_mpi.meter import Meter
 from pg_mpi.record.phases import Phases
@@ -39,7 +39,7 @@ class Trainer:
     def __init__(self, world, config, given, parts=build):
         self._world = world
         pinning.pin_threads()
-        place = pinning.describe() | {"why_numpy": compiled.WHY_NUMPY}
+        place = pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY}
         places = world.gather(place)
         start = world.on_root(find_start, config, given, world.size, asleep=True)
         self.config = config = start.config

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pg_mpi import __version__
 from pg_mpi.cluster import pinning
-from pg_mpi.game import compiled
+from pg_mpi.features import native_encoder
 
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
@@ -31,7 +31,7 @@ def describe(world):
         "memory_mb": memory_mb(),
         "imported": imported(),
         "versions": versions(),
-        "why_numpy": compiled.WHY_NUMPY,
+        "why_numpy": native_encoder.WHY_NUMPY,
     }
 
 

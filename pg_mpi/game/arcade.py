@@ -1,18 +1,15 @@
 """What a run knows of an Atari game before it plays, and the emulators and encoders that are made of it."""
 
 import dataclasses
-import functools
 from typing import ClassVar
 
 import numpy as np
 
 from pg_mpi.errors import UsageError
-from pg_mpi.game import actions, compiled, motion
+from pg_mpi.features import registry
+from pg_mpi.features.foreground import WIDTH, Scene
+from pg_mpi.game import actions
 from pg_mpi.game.atari import NOOP, AtariGame
-from pg_mpi.game.compiled import CompiledEncoder
-from pg_mpi.game.eye import PIXELS, Eye
-from pg_mpi.game.features import FrameEncoder
-from pg_mpi.game.shapes import HEIGHT, WIDTH
 from pg_mpi.game.survey import find_scene
 
 CROWDED = 0.2  # share of active positions from which on observations are hardly sparse
@@ -23,15 +20,13 @@ class Arcade:
     """An Atari game.
 
     Attributes:
-        backgrounds: uint8 (B, 80, 80), the background colours of each position.
-        planes: uint8 (256,), the plane of each colour.
-        active: share of positions that are active, on average; None where it was not looked at.
+        scene: the ``Scene`` of its screens.
+        active: share of pixels that are in the foreground, on average; None where it was not measured.
         codes: ALE action code of each of the policy's actions.
         swap: the action each one becomes when the screen is turned upside down, or None.
     """
 
-    backgrounds: np.ndarray
-    planes: np.ndarray
+    scene: Scene
     codes: list
     swap: list | None
     active: float | None = None
@@ -42,31 +37,17 @@ class Arcade:
     idle: ClassVar = NOOP  # the code of doing nothing
 
     @property
-    def colours(self):
-        """How many planes of colours there are."""
-        return int(self.planes.max()) + 1
-
-    @property
     def button(self):
         """Whether the button is held in each of the policy's actions."""
         return actions.with_button(self.codes)
 
     def inputs(self, config):
         """How many inputs may be active."""
-        return 2 * self.colours * PIXELS + (motion.INPUTS if config.features in motion.FEATURES else 0)
+        return registry.make_encoder(config.features, self.scene).size
 
     def origin(self, config):
         """Nothing: active inputs are not scaled."""
         return ()
-
-    @functools.cached_property
-    def _eye(self):
-        return Eye(self.backgrounds, self.planes)
-
-    @property
-    def encoded_bytes(self):
-        """Shape of an encoder's state."""
-        return (3, self.colours * PIXELS // 8)
 
     def make_game(self, config, rng, film=False):
         """An emulator with a new game. Takes 0.1 to 0.25 s, nearly all for colours that nobody looks at."""
@@ -82,11 +63,11 @@ class Arcade:
 
     def make_encoder(self, config):
         """What turns an emulator's screens into observations."""
-        return (CompiledEncoder if compiled.LOOK else FrameEncoder)(config.features, self._eye)
+        return registry.make_encoder(config.features, self.scene)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""
-        planes = f" in {self.colours} colours" if self.colours > 1 else ""
+        planes = f" in {self.scene.colours} classes of colours" if self.scene.colours > 1 else ""
         lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]
         if self.active is not None and self.active > CROWDED:
             lines.append(
@@ -97,7 +78,7 @@ class Arcade:
 
     def saved(self):
         """(arrays, facts) for a checkpoint, see ``restored``."""
-        arrays = {"backgrounds": self.backgrounds, "planes": self.planes}
+        arrays = {"backgrounds": self.scene.backgrounds, "classes": self.scene.classes}
         return arrays, {"codes": self.codes, "swap": self.swap, "active": self.active}
 
 
@@ -108,14 +89,15 @@ def check(config):
 
 def learn(config):
     """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
+    registry.encoder_class(config.features)
     pairs = actions.mirror_pairs(config.symmetry, config.env_id)
     version = config.mode, config.difficulty
     codes = actions.choose(config.actions, config.env_id, config.frame_skip, *version)
     swap = actions.mirrored(codes, pairs) if pairs else None
     if len(codes) < 2:
         raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
-    backgrounds, planes, active = find_scene(config.env_id, config.frame_skip, *version)
-    return Arcade(backgrounds, planes, codes, swap, float(active))
+    scene, active = find_scene(config.env_id, config.frame_skip, *version)
+    return Arcade(scene, codes, swap, float(active))
 
 
 def restored(arrays, facts):
@@ -126,10 +108,10 @@ def restored(arrays, facts):
         if sorted(swap) != list(range(len(codes))):
             raise ValueError(f"actions exchanged as {swap}")
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
-    if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
+    if backgrounds.ndim != 3 or backgrounds.shape[2] != WIDTH or not len(backgrounds) or backgrounds.shape[1] > 256:
         raise ValueError(f"backgrounds of shape {backgrounds.shape}")
-    planes = np.asarray(arrays.get("planes", np.zeros(256)), dtype=np.uint8)  # older checkpoints lack them
-    if planes.shape != (256,) or planes.max() > 15:
-        raise ValueError("planes of colours")
-    active = facts.get("active")  # older ones lack it
-    return Arcade(backgrounds, planes, codes, swap, None if active is None else float(active))
+    classes = np.asarray(arrays["classes"], dtype=np.uint8)
+    if classes.shape != (256,) or classes.max() >= 16:
+        raise ValueError("classes of colours")
+    active = facts["active"]
+    return Arcade(Scene(backgrounds, classes), codes, swap, None if active is None else float(active))

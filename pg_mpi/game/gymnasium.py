@@ -45,11 +45,6 @@ class Environment:
         """The environment's name of each of the policy's actions."""
         return AsItIs() if self.spaces.codes is None else self.spaces.codes
 
-    @property
-    def encoded_bytes(self):
-        """Shape of an encoder's state."""
-        return (4 * self.spaces.numbers,)
-
     def inputs(self, config):
         """How many numbers an observation is."""
         return self.spaces.numbers
@@ -68,7 +63,7 @@ class Environment:
 
     def make_encoder(self, config):
         """What turns its observations into the policy's."""
-        return Encoder()
+        return Encoder(self.spaces.numbers)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""

@@ -6,8 +6,9 @@ so a game's survey is the same in every run.
 
 import numpy as np
 
+from pg_mpi.features.foreground import Scene
 from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.eye import PIXELS, crop
+
 from pg_mpi.seeding import SURVEY, stream
 
 STEPS = 2000
@@ -15,59 +16,58 @@ COLOUR_EVERY = 4  # steps between the screens that are counted position by posit
 PROBES = 60  # states from which every action is tried
 LOOK_AHEAD = 4  # steps an action is held in a probe
 TELLING = 0.1  # bits that a colour tells beyond its place, below which it is not looked at
-MOST_PLANES = 4  # of colours
+MOST_CLASSES = 4  # of colours
 SAME_SHARE = 0.05  # two actions are one if fewer than this share of the probes tell them apart
 
 
 def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
-    """What a game shows: (backgrounds, planes, active).
+    """What a game shows: (scene, active).
 
     Returns:
-        backgrounds: uint8 (B, 80, 80), the background colours of each position. Plane 0 is the colour that each
-            position shows most often. Games also have screens filled with another colour, such as Pong's first one
-            after a reset: each colour that fills at least half of some screen without being the usual fill is a
-            background everywhere.
-        planes: uint8 (256,), a plane for each colour: 0 for all, unless things of different colours come to the same
-            places, where only the colour tells them apart. Then the commonest have planes of their own.
-        active: the share of positions that show no background, on average.
+        scene: a ``Scene``. Its first background is the colour that each pixel shows most often. Games also have screens
+            filled with another colour, such as Pong's first one after a reset: each colour that fills at least half of
+            some screen without being the usual fill is a background everywhere. Colours are in one class, unless things
+            of different colours come to the same places, where only the colour tells them apart; then the commonest
+            have classes of their own.
+        active: the share of pixels that are in the foreground, on average.
     """
     game, rng = _random_game(env_id, frame_skip, mode, difficulty)
-    counts = np.zeros((PIXELS, 256), dtype=np.int32)
+    pixels = np.arange(game.screen.size)
+    counts = np.zeros((len(pixels), 256), dtype=np.int32)
     fills = np.zeros(256, dtype=np.int64)
-    positions = np.arange(PIXELS)
     for step in range(STEPS):
-        colours = crop(game.screen).ravel()
+        colours = game.screen.ravel()
         shown = np.bincount(colours, minlength=256)
-        if 2 * shown.max() >= PIXELS:
+        if 2 * shown.max() >= len(pixels):
             fills[shown.argmax()] += 1
         if step % COLOUR_EVERY == 0:
-            counts[positions, colours] += 1
+            counts[pixels, colours] += 1
         _random_step(game, rng)
-    planes = [counts.argmax(axis=1)]
+    backgrounds = [counts.argmax(axis=1)]
     for fill in np.flatnonzero(fills):
         if fill != fills.argmax():
-            planes.append(np.full(PIXELS, fill))
-    backgrounds = np.stack(planes).astype(np.uint8).reshape(-1, *crop(game.screen).shape)
-    for background in planes:
-        counts[positions, background] = 0
-    return backgrounds, colour_planes(counts), counts.sum() / (PIXELS * len(range(0, STEPS, COLOUR_EVERY)))
+            backgrounds.append(np.full(len(pixels), fill))
+    for background in backgrounds:
+        counts[pixels, background] = 0
+    screens = np.stack(backgrounds).astype(np.uint8).reshape(-1, *game.screen.shape)
+    return Scene(screens, colour_classes(counts)), counts.sum() / (len(pixels) * len(range(0, STEPS, COLOUR_EVERY)))
 
 
-def colour_planes(counts):
-    """The plane of each colour, uint8 (256,), from how often each position was active in each: int (n, 256).
+def colour_classes(counts):
+    """The class of each colour, uint8 (256,), from how often each position was active in each: int (n, 256).
 
-    There is one plane if a position nearly tells the colour: where the entropy of colours at a position,
+    There is one class if a position nearly tells the colour: where the entropy of colours at a position,
     -sum p log2 p, averaged over all active pixels, is small.
     """
-    planes, seen = np.zeros(256, dtype=np.uint8), counts.sum()
+    classes, seen = np.zeros(256, dtype=np.uint8), counts.sum()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     bits = -(counts * np.log2(shares, where=shares > 0, out=np.zeros_like(shares))).sum() / max(seen, 1)
     if bits > TELLING:
         times = counts.sum(axis=0)
-        common = np.argsort(-times, kind="stable")[: min(MOST_PLANES - 1, np.count_nonzero(times))]
-        planes[:] = len(common)
-        planes[common] = np.arange(len(common))
-    return planes
+        common = np.argsort(-times, kind="stable")[: min(MOST_CLASSES - 1, np.count_nonzero(times))]
+        classes[:] = len(common)
+        classes[common] = np.arange(len(common))
+    return classes
 
 
 def find_actions(env_id, frame_skip=4, mode=None, difficulty=None):

@@ -153,7 +153,10 @@ class Game:
 
 
 class Encoder:
-    """What the policy sees: the newest observation as it is."""
+    """What the policy sees: the newest observation as it is, ``numbers`` long."""
+
+    def __init__(self, numbers):
+        self._bytes = 4 * numbers
 
     def start(self, screen):
         """The first observation of a game, float32 (n,)."""
@@ -163,12 +166,14 @@ class Encoder:
     step = start
 
     def state(self):
-        """The current observation: uint8 (4 * n,)."""
-        return self._now.view(np.uint8)
+        """The current observation, float32 (n,), as bytes."""
+        return self._now.tobytes()
 
     def restore(self, state):
         """Continue after ``state``; returns the observation that was current then."""
-        self._now = np.frombuffer(state.tobytes(), dtype=np.float32)
+        if len(state) != self._bytes:
+            raise ValueError(f"an observation of {len(state)} bytes")
+        self._now = np.frombuffer(state, dtype=np.float32)
         return self._now
 
 

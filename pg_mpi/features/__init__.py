@@ -1,0 +1,1 @@
+"""Screen → observation: the set of active inputs that the policy sees."""

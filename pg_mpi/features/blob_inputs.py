@@ -1,0 +1,163 @@
+"""Blobs → active inputs: where each one is, how it moves, how movers stand to others and where they will cross them.
+
+    tiles      a square of 8 x 8 pixels with foreground of one colour class in it
+    rows       the row of a blob's centre, and the fifth of the screen that its column is in; columns likewise
+    moves      a mover's place in a grid of 16 x 16 pixels, and its step
+    relations  a mover's offset from another blob, and the direction of its step
+    crossings  a mover goes straight on until it has another blob's row or column: how far beside that blob it is then,
+               in how many steps, and how the other one moves along that line
+
+Movers are blobs that moved in this step. Two blobs that make the same step keep their relation, which therefore says
+nothing new and is left out. Offsets, steps and times are binned by size, so that near things are told apart finely and
+far ones coarsely, on a screen of any game.
+
+The nearest published relative is Blob-PROST (Liang et al., "State of the Art Control of Atari Games Using Shallow
+Reinforcement Learning", 2016): it too has the positions of blobs, offsets between two, and offsets between two screens,
+of exact colours and in uniform tiles, and feeds them to a linear function. Crossings, the classes of colours found by
+playing, and bins by size are not in it; its three-way offsets are not here.
+"""
+
+from bisect import bisect_left
+from math import ceil
+
+from pg_mpi.features.foreground import WIDTH
+
+MOST_PAIRS = 256  # movers times blobs of a screen; beyond it there are no relations and crossings
+HEIGHT = 256  # at least the height of any screen
+TILE, CELL = 8, 16  # pixels a side
+BANDS = 32  # pixels across a band of rows or columns
+HALVES, OCTAVES = (
+    [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181],  # 2^(k/2)
+    [0, 1, 2, 4, 8, 16, 32, 64, 128],  # 2^k
+)
+SPEEDS = [0, 2, 4, 8, 16, 32]  # half pixels a step
+DRIFTS = [0, 4, 16]
+CHANGE = 4  # half pixels a step by which a blob's step differs from the one before where it speeds up or slows down
+
+_TILES = (HEIGHT // TILE, WIDTH // TILE)
+_ROWS, _COLUMNS = (HEIGHT, WIDTH // BANDS), (WIDTH, HEIGHT // BANDS)
+_MOVES = (HEIGHT // CELL, WIDTH // CELL, 2 * len(SPEEDS) + 1, 2 * len(SPEEDS) + 1)
+_OFFSETS = (2 * len(OCTAVES) + 1, 2 * len(OCTAVES) + 1)
+_DIRECTIONS = (3, 3)
+TIMES = 6  # bins of steps ahead
+_BESIDE = (2, 2, TIMES, 2 * len(HALVES) + 1)  # axis, direction, steps, offset
+DRIFT = (2 * len(DRIFTS) + 1, 3)
+LONGEST = 2 ** (TIMES - 1)  # steps ahead
+
+
+class Layout:
+    """The numbers of all inputs, block by block, for a number of colour classes.
+
+    Attributes:
+        size: number of inputs.
+    """
+
+    def __init__(self, colours):
+        one, two = (colours,), (colours, colours)
+        shapes = {
+            "tiles": one + _TILES,
+            "rows": one + _ROWS,
+            "columns": one + _COLUMNS,
+            "moves": one + _MOVES,
+            "offsets": two + _OFFSETS,
+            "relations": two + _OFFSETS + _DIRECTIONS,
+            "crossings": one + _BESIDE,
+            "drifting": one + _BESIDE + DRIFT,
+        }
+        self._blocks, self.size = {}, 0
+        for name, shape in shapes.items():
+            self._blocks[name] = self.size, shape
+            size = 1
+            for length in shape:
+                size *= length
+            self.size += size
+
+    def number(self, block, *indices):
+        """The number of an input, from its indices within a block."""
+        first, shape = self._blocks[block]
+        number = 0
+        for index, length in zip(indices, shape):
+            assert 0 <= index < length
+            number = number * length + index
+        return first + number
+
+
+def tiles(runs, layout):
+    """The tiles that runs touch: a set of inputs."""
+    touched = {
+        (colour, row // TILE, tile)
+        for row, first, last, colour in runs
+        for tile in range(first // TILE, last // TILE + 1)
+    }
+    return {layout.number("tiles", *tile) for tile in touched}
+
+
+def inputs(blobs, layout):
+    """The inputs of tracked blobs, all but the tiles: a set."""
+    found = set()
+    for blob in blobs:
+        row, column = blob.y // 2, blob.x // 2
+        found.add(layout.number("rows", blob.colour, row, column // BANDS))
+        found.add(layout.number("columns", blob.colour, column, row // BANDS))
+        if blob.moves:
+            steps = signed_bin(blob.vy, SPEEDS), signed_bin(blob.vx, SPEEDS)
+            found.add(layout.number("moves", blob.colour, row // CELL, column // CELL, *steps))
+    movers = [blob for blob in blobs if blob.moves]
+    if len(movers) * len(blobs) <= MOST_PAIRS:
+        for mover in movers:
+            for other in blobs:
+                if (mover.vy, mover.vx) != (other.vy, other.vx):
+                    found.update(_relation(mover, other, layout))
+                    found.update(_crossing(mover, other, 0, layout))
+                    found.update(_crossing(mover, other, 1, layout))
+    return found
+
+
+def _relation(mover, other, layout):
+    """The offset of a mover from another blob, and with its direction."""
+    offsets = signed_bin(_half(mover.y - other.y), OCTAVES), signed_bin(_half(mover.x - other.x), OCTAVES)
+    place = mover.colour, other.colour, *offsets
+    yield layout.number("offsets", *place)
+    yield layout.number("relations", *place, 1 + _sign(mover.vy), 1 + _sign(mover.vx))
+
+
+def _crossing(mover, other, axis, layout):
+    """Where a mover will be beside another blob: when it has its column (axis 0) or its row (axis 1)."""
+    speed, away = (mover.vx, other.x - mover.x) if axis == 0 else (mover.vy, other.y - mover.y)
+    if speed * away <= 0 or abs(away) > LONGEST * abs(speed):
+        return
+    steps = away / speed
+    if axis == 0:
+        beside, drift, change = round(mover.y + mover.vy * steps - other.y), other.vy, other.ay
+    else:
+        beside, drift, change = round(mover.x + mover.vx * steps - other.x), other.vx, other.ax
+    time = time_bin(steps)
+    place = other.colour, axis, int(speed > 0), time, signed_bin(beside, HALVES)
+    yield layout.number("crossings", *place)
+    yield layout.number("drifting", *place, *drift_bins(drift, change))
+
+
+def signed_bin(number, ends):
+    """The bin of a number by sign and size: 0 to 2 len(ends). ``ends``: the largest size of each bin but the last."""
+    size = bisect_left(ends, abs(number))
+    return len(ends) + (size if number > 0 else -size)
+
+
+def time_bin(steps):
+    """The bin of a number of steps ahead, above 0 and at most LONGEST: 0 for 1 step, then by octaves."""
+    return (ceil(steps) - 1).bit_length()
+
+
+def drift_bins(step, change):
+    """The bins of a blob's step along a line, and of its change since the step before."""
+    turns = (change > CHANGE) - (change < -CHANGE) if step else 0
+    return signed_bin(step, DRIFTS), 1 + turns
+
+
+def _half(number):
+    """Half of a number, rounded towards zero as C does."""
+    return int(number / 2)
+
+
+def _sign(number):
+    return (number > 0) - (number < 0)

@@ -1,0 +1,93 @@
+"""Foreground runs → blobs, and the step that each blob has made since the screen before.
+
+A blob is a connected component of foreground pixels of one colour class: runs of adjacent rows are connected where
+they share a column. Positions are those of the centre of its bounding box in half pixels (top + bottom row, left +
+right column), so that they are whole numbers.
+"""
+
+from typing import NamedTuple
+
+from pg_mpi.features.foreground import WIDTH
+
+MOST_RUNS, MOST_BLOBS = 1024, 96  # of a screen on which blobs are looked for
+REACH = 8  # a blob moves by at most this fraction of the screen in one step
+SIZE_WEIGHT = 4  # half pixels of distance that one pixel of difference in height or width counts as
+
+
+class Blob(NamedTuple):
+    """A blob. Positions and steps are in half pixels, down and to the right."""
+
+    y: int
+    x: int
+    height: int
+    width: int
+    colour: int
+    vy: int = 0  # the step since then
+    vx: int = 0
+    ay: int = 0  # the step's change since the step before
+    ax: int = 0
+
+    @property
+    def moves(self):
+        """Whether it has moved in this step."""
+        return bool(self.vy or self.vx)
+
+
+def find(runs):
+    """The blobs of a screen in scan order, from its runs: a list. None if there are too many to look at."""
+    if len(runs) > MOST_RUNS:
+        return None
+    parents = list(range(len(runs)))
+
+    def root(i):
+        while parents[i] != i:
+            i = parents[i]
+        return i
+
+    above = 0
+    for i, (row, first, last, colour) in enumerate(runs):
+        while runs[above][0] < row - 1:
+            above += 1
+        for k in range(above, i):
+            other_row, other_first, other_last, other_colour = runs[k]
+            if other_row == row:
+                break
+            if other_colour == colour and other_first <= last and other_last >= first:
+                one, two = root(k), root(i)
+                parents[max(one, two)] = min(one, two)
+    boxes = {}
+    for i, (row, first, last, colour) in enumerate(runs):
+        box = boxes.setdefault(root(i), [row, row, first, last, colour])
+        box[1], box[2], box[3] = max(box[1], row), min(box[2], first), max(box[3], last)
+    if len(boxes) > MOST_BLOBS:
+        return None
+    return [
+        Blob(top + bottom, left + right, bottom - top + 1, right - left + 1, colour)
+        for top, bottom, left, right, colour in boxes.values()
+    ]
+
+
+def track(now, before, height):
+    """The blobs ``now``, each with its step since ``before``.
+
+    A blob comes from the nearest one of its colour class and a similar size within reach, the first of equally near
+    ones. Several may come from the same one.
+    """
+    return [_tracked(blob, before, 2 * (height // REACH), 2 * (WIDTH // REACH)) for blob in now]
+
+
+def _tracked(blob, before, reach_y, reach_x):
+    def distance(other):
+        sizes = abs(blob.height - other.height) + abs(blob.width - other.width)
+        return abs(blob.y - other.y) + abs(blob.x - other.x) + SIZE_WEIGHT * sizes
+
+    near = [
+        other
+        for other in before
+        if other.colour == blob.colour and abs(blob.y - other.y) <= reach_y and abs(blob.x - other.x) <= reach_x
+    ]
+    if not near:
+        return blob
+    origin = min(near, key=distance)
+    vy, vx = blob.y - origin.y, blob.x - origin.x
+    return blob._replace(vy=vy, vx=vx, ay=vy - origin.vy, ax=vx - origin.vx)

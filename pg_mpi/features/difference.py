@@ -1,0 +1,53 @@
+"""Karpathy's features: the difference of two screens, as in his Pong program.
+
+Rows 35:195 of the screen, every second row and column: 80 x 80 positions, each 1 where it shows no background colour,
+else 0. Input p of the first 6,400 is active where position p became 1, input 6400 + p where it became 0: the +1 and -1
+of his difference frame. The crop is made for Pong.
+
+Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016).
+"""
+
+import numpy as np
+
+SIDE = 80
+POSITIONS = SIDE * SIDE
+
+
+class DifferenceEncoder:
+    """See ``Encoder``."""
+
+    size = 2 * POSITIONS
+
+    def __init__(self, scene):
+        self._backgrounds = np.ascontiguousarray(_crop(scene.backgrounds))
+
+    def start(self, screen):
+        """See ``Encoder``: nothing has changed yet."""
+        self._before = self._now = self._active(screen)
+        return self._changed()
+
+    def step(self, screen):
+        """See ``Encoder``."""
+        self._before, self._now = self._now, self._active(screen)
+        return self._changed()
+
+    def _active(self, screen):
+        return (_crop(screen) != self._backgrounds).all(axis=0).ravel()
+
+    def _changed(self):
+        became, ceased = self._now & ~self._before, self._before & ~self._now
+        return np.concatenate((became.nonzero()[0], ceased.nonzero()[0] + POSITIONS))
+
+    def state(self):
+        """See ``Encoder``: the positions of the screen before and of this one, packed bits."""
+        return np.packbits([self._before, self._now]).tobytes()
+
+    def restore(self, state):
+        """See ``Encoder``."""
+        bits = np.unpackbits(np.frombuffer(state, dtype=np.uint8)).astype(bool)
+        self._before, self._now = bits.reshape(2, POSITIONS)
+        return self._changed()
+
+
+def _crop(screen):
+    return screen[..., 35:195:2, ::2]

@@ -1,0 +1,93 @@
+"""What turns the screens of one env into observations: the protocol, and the general features in numpy."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from pg_mpi.features import blob_inputs, blobs
+from pg_mpi.features.foreground import runs
+
+
+class Encoder(Protocol):
+    """Features of screens. Own ones (``--features package.module:Class``) follow this protocol, see docs/own.md.
+
+    An observation is the set of active inputs: int64 (n,), sorted, each of them once, from 0 to ``size - 1``. The
+    caller does not change it and may keep it. It depends on the screens of the game alone.
+
+    Args:
+        scene: a ``Scene``, what playing found out about the game's screens.
+
+    Attributes:
+        size: number of inputs, the same for every env of a game.
+    """
+
+    size: int
+
+    def __init__(self, scene: Any) -> None: ...
+
+    def start(self, screen: Any) -> Any:
+        """The observation of a game's first screen, uint8 (H, 160), palette indices."""
+
+    def step(self, screen: Any) -> Any:
+        """The observation after one more step. ``screen`` is one buffer that every step overwrites."""
+
+    def state(self) -> bytes:
+        """What the next observation depends on besides the next screen, and the current observation."""
+
+    def restore(self, state: bytes) -> Any:
+        """Continue after ``state``; returns the observation that was current then. Raises ValueError for other bytes."""
+
+
+class BlobEncoder:
+    """The general features of any game, see ``blob_inputs``: the definition that ``encoder.c`` is held against."""
+
+    def __init__(self, scene):
+        self._scene, self._layout = scene, blob_inputs.Layout(scene.colours)
+        self.size = self._layout.size
+        self._seen = []
+
+    @property
+    def blobs(self):
+        """The tracked blobs of the last screen: a list of ``Blob``."""
+        return self._seen
+
+    def start(self, screen):
+        """See ``Encoder``."""
+        return self._observe(screen, first=True)
+
+    def step(self, screen):
+        """See ``Encoder``."""
+        return self._observe(screen, first=False)
+
+    def _observe(self, screen, first):
+        found = runs(screen, self._scene)
+        now = blobs.find(found) or []
+        self._seen = now if first else blobs.track(now, self._seen, self._scene.height)
+        active = blob_inputs.tiles(found, self._layout) | blob_inputs.inputs(self._seen, self._layout)
+        self._observation = np.array(sorted(active), dtype=np.int64)
+        return self._observation
+
+    def state(self):
+        """See ``Encoder``: the blobs, int16, and the observation, int32; first how many blobs, int32."""
+        seen = np.array(self._seen, dtype="<i2")
+        return np.int32(len(seen)).tobytes() + seen.tobytes() + self._observation.astype("<i4").tobytes()
+
+    def restore(self, state):
+        """See ``Encoder``."""
+        seen, self._observation = unpack(state, self.size)
+        self._seen = [blobs.Blob(*map(int, row)) for row in seen]
+        return self._observation
+
+
+def unpack(state, size):
+    """A state of general features → blobs int16 (n, fields) and observation int64 (m,). Raises ValueError."""
+    fields = len(blobs.Blob._fields)
+    count = int(np.frombuffer(state[:4], dtype="<i4")[0])
+    if not 0 <= count <= blobs.MOST_BLOBS:
+        raise ValueError(f"{count} blobs")
+    end = 4 + 2 * fields * count
+    seen = np.frombuffer(state[4:end], dtype="<i2").reshape(count, fields)
+    observation = np.frombuffer(state[end:], dtype="<i4").astype(np.int64)
+    if len(observation) and (observation[0] < 0 or observation[-1] >= size or (np.diff(observation) <= 0).any()):
+        raise ValueError("an observation that is not a sorted set of inputs")
+    return seen, observation

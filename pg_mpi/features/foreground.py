@@ -1,0 +1,54 @@
+"""Screen → foreground: the pixels that differ from the background, as horizontal runs."""
+
+import dataclasses
+
+import numpy as np
+
+WIDTH = 160  # of every Atari screen; heights differ
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """What playing found out about a game's screens.
+
+    Attributes:
+        backgrounds: uint8 (B, H, 160), the background colours of each pixel. The first one is the usual one.
+        classes: uint8 (256,), the colour class of each palette index, from 0.
+    """
+
+    backgrounds: np.ndarray
+    classes: np.ndarray
+
+    @property
+    def height(self):
+        """Rows of a screen."""
+        return self.backgrounds.shape[1]
+
+    @property
+    def colours(self):
+        """Number of colour classes."""
+        return int(self.classes.max()) + 1
+
+
+def runs(screen, scene):
+    """The horizontal runs of foreground pixels of one colour class, in scan order.
+
+    A pixel is in the foreground when it shows none of its background colours.
+
+    Args:
+        screen: uint8 (H, 160), palette indices.
+
+    Returns:
+        list of (row, first column, last column, colour class).
+    """
+    active = (screen != scene.backgrounds).all(axis=0)
+    pixels = active.ravel().nonzero()[0]
+    if not len(pixels):
+        return []
+    colours = scene.classes[screen.ravel()[pixels]]
+    starts = np.ones(len(pixels), dtype=bool)
+    starts[1:] = (np.diff(pixels) != 1) | (pixels[1:] % WIDTH == 0) | (colours[1:] != colours[:-1])
+    first = starts.nonzero()[0]
+    last = np.append(first[1:], len(pixels)) - 1
+    columns = (pixels[first] // WIDTH, pixels[first] % WIDTH, pixels[last] % WIDTH, colours[first])
+    return list(zip(*(column.tolist() for column in columns)))

@@ -1,0 +1,54 @@
+"""Made by hand for Pong: where the ball will meet a paddle's column, thrown back by the upper and lower border.
+
+A plug-in beside the general features, whose crossings know no borders: ``--features pg_mpi.features.pong:Courses``, or
+``--preset pong``.
+"""
+
+import numpy as np
+
+from pg_mpi.features.blob_inputs import DRIFT, HALVES, LONGEST, TIMES, drift_bins, signed_bin, time_bin
+from pg_mpi.features.registry import OURS
+
+TOP, BOTTOM = 71, 383  # half pixels: the centre of the ball where it touches the upper and lower border
+SHAPE = (2, TIMES, 2 * len(HALVES) + 1, *DRIFT)  # direction, steps, offset on arrival, how the other one moves
+
+
+class Courses:
+    """The general features and courses; see ``Encoder``."""
+
+    def __init__(self, scene):
+        self._general = OURS["blobs"](scene)
+        self.size = self._general.size + int(np.prod(SHAPE))
+
+    def start(self, screen):
+        """See ``Encoder``."""
+        return self._with_courses(self._general.start(screen))
+
+    def step(self, screen):
+        """See ``Encoder``."""
+        return self._with_courses(self._general.step(screen))
+
+    def state(self):
+        """See ``Encoder``."""
+        return self._general.state()
+
+    def restore(self, state):
+        """See ``Encoder``."""
+        return self._with_courses(self._general.restore(state))
+
+    def _with_courses(self, observation):
+        blobs = self._general.blobs
+        found = {course(mover, other) for mover in blobs if mover.vx for other in blobs} - {None}
+        return np.append(observation, np.array(sorted(found), dtype=np.int64) + self._general.size)
+
+
+def course(mover, other):
+    """The number of the course on which a mover will meet another blob's column; None if it moves away from it."""
+    steps = (other.x - mover.x) / mover.vx
+    if not 0 < steps <= LONGEST:
+        return None
+    period = 2 * (BOTTOM - TOP)
+    arrival = (mover.y + mover.vy * steps - TOP) % period
+    beside = round(TOP + min(arrival, period - arrival) - other.y)
+    indices = int(mover.vx > 0), time_bin(steps), signed_bin(beside, HALVES), *drift_bins(other.vy, other.ay)
+    return int(np.ravel_multi_index(indices, SHAPE))

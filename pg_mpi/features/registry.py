@@ -1,0 +1,113 @@
+"""Which encoder ``--features`` names, and what is checked of one of the user's own."""
+
+import traceback
+
+import numpy as np
+
+from pg_mpi.errors import RunError, UsageError, one_line
+from pg_mpi.features import native_encoder
+from pg_mpi.features.difference import DifferenceEncoder
+from pg_mpi.features.encoder import BlobEncoder
+from pg_mpi.features.native_encoder import NativeEncoder
+from pg_mpi.parse import imported, nearest
+
+TRIAL = 50  # steps of play that own features are tried with before a run
+
+OURS = {"blobs": NativeEncoder if native_encoder.LIBRARY else BlobEncoder, "difference": DifferenceEncoder}
+
+
+def encoder_class(name):
+    """The class of ``--features``. Raises ``UsageError`` for an unknown name, or a module that does not import."""
+    if name in OURS:
+        return OURS[name]
+    if ":" not in name:
+        raise UsageError(
+            f"unknown --features {name!r}{nearest(name, OURS)}: give {', '.join(OURS)} or package.module:Class"
+        )
+    found = imported(name, "--features")
+    if not callable(found):
+        raise UsageError(f"--features {name} names no class")
+    return found
+
+
+def make_encoder(name, scene):
+    """An encoder of one env. Own features are checked at each step: they raise ``RunError`` for a wrong observation."""
+    made = encoder_class(name)
+    return made(scene) if name in OURS else CheckedEncoder(name, made(scene))
+
+
+class CheckedEncoder:
+    """An ``Encoder`` of the user's. Whatever is wrong with it is a ``RunError`` of one line that names it."""
+
+    def __init__(self, name, encoder):
+        self._name, self._encoder = name, encoder
+        self.size = encoder.size
+        if not isinstance(self.size, int) or self.size < 1:
+            raise RunError(f"--features {name}: size must be a whole number of at least 1, not {self.size!r}")
+
+    def start(self, screen):
+        """See ``Encoder``."""
+        return self._checked(self._call("start", screen))
+
+    def step(self, screen):
+        """See ``Encoder``."""
+        return self._checked(self._call("step", screen))
+
+    def state(self):
+        """See ``Encoder``."""
+        state = self._call("state")
+        if not isinstance(state, bytes):
+            raise RunError(f"--features {self._name}: state() gave {type(state).__name__}, not bytes")
+        return state
+
+    def restore(self, state):
+        """See ``Encoder``."""
+        return self._checked(self._call("restore", state))
+
+    def _call(self, verb, *args):
+        try:
+            return getattr(self._encoder, verb)(*args)
+        except Exception as error:  # any: it is the user's code
+            traceback.print_exc()
+            reason = one_line(error)
+            raise RunError(f"--features {self._name}: {verb} raised {type(error).__name__}: {reason}") from None
+
+    def _checked(self, observation):
+        found = observation
+        if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
+            kind = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+            raise RunError(f"--features {self._name}: an observation is int64 (n,), not {kind}")
+        if self._encoder.size != self.size:
+            raise RunError(f"--features {self._name}: size changed from {self.size} to {self._encoder.size}")
+        if len(found) and not (found[0] >= 0 and found[-1] < self.size and (found[1:] > found[:-1]).all()):
+            raise RunError(
+                f"--features {self._name}: an observation must be sorted, without duplicates, and from 0 to "
+                f"{self.size - 1}"
+            )
+        return found
+
+
+def try_out(name, scene, game, codes, rng):
+    """Play some random steps with own features, and continue from a saved state. Raises ``UsageError``."""
+    if name in OURS:
+        return
+    try:
+        encoder, other = make_encoder(name, scene), make_encoder(name, scene)
+        encoder.start(game.screen)
+        for step in range(TRIAL):
+            if game.over():
+                game.reset()
+                encoder.start(game.screen)
+            game.act(codes[rng.integers(len(codes))])
+            observation = encoder.step(game.screen)
+            if step % 10 == 0:
+                restored = other.restore(encoder.state())
+            else:
+                restored = other.step(game.screen)
+            if not np.array_equal(observation, restored):
+                raise RunError(f"--features {name}: restore(state()) does not continue alike")
+    except RunError as error:
+        raise UsageError(str(error)) from None
+    except Exception as error:  # any: it is the user's code
+        traceback.print_exc()
+        raise UsageError(f"--features {name} cannot be used: {type(error).__name__}: {one_line(error)}") from None
