@@ -47,6 +47,7 @@ def try_out(config, knowledge):
     Rank 0 only. Raises ``UsageError``, after the traceback of what the user's own code raises.
     """
     knowledge.origin(config)
+    knowledge.try_features(config)
     if config.policy == "usual":
         return
     try:

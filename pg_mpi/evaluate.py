@@ -19,7 +19,7 @@ from pg_mpi.cluster.pinning import pin_threads
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.game import choice
 from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.presets import without_meaning
+from pg_mpi.presets import PRESETS, without_meaning
 from pg_mpi.record import checkpoint, video
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
@@ -154,8 +154,8 @@ def _prepare(argv, ranks):
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
         config, knowledge = snapshot.config_of(path, facts), snapshot.knowledge_of(arrays, facts)
-        for name in (config.env_id, config.policy):
-            if ":" in name and name not in args.own:
+        for name in (config.env_id, config.policy, config.features):
+            if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
                 raise UsageError(f"{path} wants {name} to be imported and run: give --own {name} if you trust it")
         choice.check(config)
         build.try_out(config, knowledge)

@@ -89,8 +89,6 @@ class CheckedEncoder:
 
 def try_out(name, scene, game, codes, rng):
     """Play some random steps with own features, and continue from a saved state. Raises ``UsageError``."""
-    if name in OURS:
-        return
     try:
         encoder, other = make_encoder(name, scene), make_encoder(name, scene)
         encoder.start(game.screen)

@@ -11,6 +11,7 @@ from pg_mpi.features.foreground import WIDTH, Scene
 from pg_mpi.game import actions
 from pg_mpi.game.atari import NOOP, AtariGame
 from pg_mpi.game.survey import find_scene
+from pg_mpi.seeding import SURVEY, stream
 
 CROWDED = 0.2  # share of active positions from which on observations are hardly sparse
 
@@ -64,6 +65,12 @@ class Arcade:
     def make_encoder(self, config):
         """What turns an emulator's screens into observations."""
         return registry.make_encoder(config.features, self.scene)
+
+    def try_features(self, config):
+        """Play some steps with features of the user's own. Raises ``UsageError``."""
+        if config.features not in registry.OURS:
+            rng = stream(0, SURVEY)
+            registry.try_out(config.features, self.scene, self.make_game(config, rng), self.codes, rng)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""

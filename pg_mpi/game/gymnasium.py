@@ -54,6 +54,9 @@ class Environment:
         with contextlib.closing(self.make_game(config, stream(0, SURVEY))) as game:
             return game.screen
 
+    def try_features(self, config):
+        """Nothing: what the policy sees are the environment's own observations."""
+
     def make_game(self, config, rng, film=False):
         """An environment with a new game; ``film``: one that shows pictures."""
         env = make(self.env_id, film)

@@ -83,6 +83,21 @@ def test_a_policy_of_ones_own_plays_atari(tmp_path):
     assert metrics(tmp_path)[-1]["approx_kl"] > 0
 
 
+FEATURES = ["--sync", "steps", "--num-steps", 64, "--minibatch-size", 64, "--features"]
+
+
+def test_features_of_ones_own_learn_and_resume(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    path = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
+    train(2, whole, *FEATURES, "own_features:Rows", "--total-timesteps", 2000, **path)
+    for budget in (1000, 2000):
+        train(2, parts, *FEATURES, "own_features:Rows", "--total-timesteps", budget, **path)
+    assert newest(whole)[1] == newest(parts)[1]
+    refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 1), whole, **path)
+    assert "own_features:Rows to be imported and run: give --own" in one_line(refused)
+
+
 CASES = {
     "unknown": (["--env-id", "CartPool-v1"], "did you mean CartPole-v1?"),
     "an image": (["--env-id", "Pong-v4"], "Atari games are ALE/Pong-v5"),
@@ -90,6 +105,13 @@ CASES = {
     "no policy": ([*CARTPOLE, "--policy", "own_policies:Wooden"], "theta must be a numpy array, float32 (P,)"),
     "short gradient": ([*CARTPOLE, "--policy", "own_policies:Short"], "backward gave (14,), and theta is (15,)"),
     "no gradient": ([*CARTPOLE, "--policy", "own_policies:Silent"], "backward gave (), and theta is (15,)"),
+    "unknown features": ([*FEATURES, "blob"], "unknown --features 'blob' (did you mean blobs?)"),
+    "no features": ([*FEATURES, "own_features:Nothing"], "--features own_features:Nothing names no class"),
+    "unsorted": ([*FEATURES, "own_features:Unsorted"], "an observation must be sorted, without duplicates, and from 0"),
+    "floats": ([*FEATURES, "own_features:Floats"], "an observation is int64 (n,), not float64"),
+    "growing": ([*FEATURES, "own_features:Growing"], "size changed from 420 to 421"),
+    "forgetful": ([*FEATURES, "own_features:Forgetful"], "restore(state()) does not continue alike"),
+    "no size": ([*FEATURES, "own_features:Sizeless"], "size must be a whole number of at least 1, not None"),
     "for two": (["--env-id", "ALE/Combat-v5"], "ALE/Combat-v5 is a game for two"),
     "mode": (["--env-id", "ALE/Pong-v5", "--mode", "7"], "ALE/Pong-v5 has no --mode 7: give one of 0, 1"),
 }
@@ -113,11 +135,17 @@ def test_a_game_without_its_rom_is_refused(tmp_path):
     assert "there is no ROM of breakout" in one_line(result)
 
 
-def test_what_a_policy_raises_is_shown_once(tmp_path):
-    flags = [*CARTPOLE, "--policy", "own_policies:Broken"]
+@pytest.mark.parametrize(
+    ("flags", "raised", "says"),
+    [
+        ([*CARTPOLE, "--policy", "own_policies:Broken"], "no such layer", "own_policies:Broken cannot be used: KeyError"),
+        ([*FEATURES, "own_features:Raising"], "no such row", "own_features:Raising: start raised LookupError"),
+    ],
+)
+def test_what_own_code_raises_is_shown_once(tmp_path, flags, raised, says):
     result = train(2, tmp_path, *flags, code=2, PYTHONPATH=f"{ROOT}:{TESTS}")
-    assert result.stderr.count("Traceback") == 1 and "no such layer" in result.stderr
-    assert "--policy own_policies:Broken cannot be used: KeyError" in result.stderr and os.listdir(tmp_path) == []
+    assert result.stderr.count("Traceback") == 1 and raised in result.stderr
+    assert says in result.stderr and os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("flag", ["--env-id", "--policy"])
@@ -133,6 +161,8 @@ def test_what_does_not_import_is_shown_once(tmp_path, flag):
         (["--env-id", "own_envs:LateNan"], "own_envs:LateNan gave a reward of nan"),
         (["--env-id", "own_envs:LateShape"], "own_envs:LateShape gave an observation of shape (3,), not (2,)"),
         (["--env-id", "own_envs:Faulty"], "LookupError: no such price"),
+        ([*FEATURES, "own_features:Late"], "--features own_features:Late: step raised LookupError: no such row"),
+        ([*FEATURES, "own_features:LateRange"], "own_features:LateRange: an observation must be sorted"),
         ([*CARTPOLE, "--policy", "own_policies:LateShort"], "backward gave (14,), and theta is (15,)"),
         ([*CARTPOLE, "--policy", "own_policies:Careless"], "forward gave numbers that are not finite"),
     ],
