@@ -11,13 +11,11 @@ PRESETS = {
         "desired_kl": 0.06,
         "features": "edge",
         "update_epochs": 6,
-        "button_until": 0.15,
     },
     "karpathy": {
         "method": "reinforce",
         "sync": "episode",
         "envs_per_rank": 1,
-        "explore": 0.0,
         "features": "difference",
         "actions": "pair",
         "action_logits": "own",
@@ -50,7 +48,6 @@ ARCADE = {
     "update_epochs": 4,
     "minibatch_size": 256,
     "explore": 1.0,
-    "button_games": 0.0,
     "ent_coef": 0.01,
 }
 
@@ -88,15 +85,13 @@ ARCADE_ONLY = (
     "actions",
     "action_logits",
     "explore",
-    "button_games",
-    "button_until",
     "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore", "button_games", "button_until")
-#: What plays by other odds than the policy's own.
-RATIOS_ONLY = ("button_games", "button_until")
+OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore")
+#: What needs a ratio of probabilities, which REINFORCE lacks.
+RATIOS_ONLY = ("explore",)
 
 
 def usual(env_id):

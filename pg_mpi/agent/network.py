@@ -51,12 +51,11 @@ class Network:
         observations: Sequence[Integers],
         chances: Sequence[np.random.Generator],
         preferences: Sequence[Sequence[float] | None] | None = None,
-        own_odds: bool = False,
     ) -> list[tuple[float, int, float]]:
         """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
 
-        ``preferences``, A floats or None for each, are added to the logits that are drawn by. What is told is the
-        probability that was drawn by, or with ``own_odds`` the policy's own, without the preference.
+        ``preferences``, A floats or None for each, are added to the logits before an action is drawn. The
+        log-probability is that of the drawn distribution.
         """
         outputs = self.forward(observations)
         if preferences is None:
@@ -65,8 +64,7 @@ class Network:
         for logits, chance, preference in zip(outputs, chances, preferences):
             value = logits.pop()
             preferred = [a + b for a, b in zip(logits, preference)] if preference else logits
-            action, log_prob = sample(preferred, chance.random())
-            drawn.append((value, action, log_softmax(logits, action) if preference and own_odds else log_prob))
+            drawn.append((value, *sample(preferred, chance.random())))
         return drawn
 
     def likeliest(self, observation: Integers) -> int:
@@ -97,9 +95,3 @@ def sample(logits: Sequence[float], uniform: float) -> tuple[int, float]:
     sums = list(accumulate([exp(logit - top) for logit in logits]))
     action = bisect_right(sums, uniform * sums[-1], 0, len(sums) - 1)  # the last one if rounding leaves a rest
     return action, logits[action] - top - log(sums[-1])
-
-
-def log_softmax(logits: Sequence[float], action: int) -> float:
-    """The log-probability of one action."""
-    top = max(logits)
-    return logits[action] - top - log(sum([exp(logit - top) for logit in logits]))

@@ -78,11 +78,6 @@ def mirrored(codes, pairs):
     return [codes.index(partner.get(code, code)) for code in codes]
 
 
-def with_button(codes):
-    """Whether the button is held in each action: a list of bools."""
-    return ["FIRE" in Action(code).name for code in codes]
-
-
 def parts(codes):
     """What each action is made of, 1.0 or 0.0: a list per action, over the parts that occur in any of them."""
     names = [Action(code).name for code in codes]

@@ -46,11 +46,6 @@ class Arcade:
         """How many planes of colours there are."""
         return int(self.planes.max()) + 1
 
-    @property
-    def button(self):
-        """Whether the button is held in each of the policy's actions."""
-        return actions.with_button(self.codes)
-
     def inputs(self, config):
         """How many inputs may be active."""
         return 2 * self.colours * PIXELS + (motion.INPUTS if config.features in motion.FEATURES else 0)
