@@ -10,7 +10,7 @@ from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.own import Own, Unfit
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.scaler import Scaler
-from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down, with_own_rows
+from pg_mpi.agent.tying import pixel_tie, random_rows, with_own_rows
 from pg_mpi.errors import RunError, UsageError, one_line
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game import motion
@@ -74,16 +74,13 @@ def _sparse(config, knowledge):
     shape, difference, colours = (HEIGHT, WIDTH), config.features == "difference", knowledge.colours
     value = 2 if config.features == "edge" else 1  # runs are two pixels and more: they count as much as all of them
     tie = pixel_tie(shape, difference, config.tiles, colours=colours, value=value)
-    flip = upside_down(shape, colours)
     if config.features in motion.FEATURES:
         tie = with_own_rows(tie, motion.groups(), motion.weights())
-        flip = np.append(flip, len(flip) + motion.upside_down())
     plain = config.method == "reinforce"
     policy = Policy(
-        [tie, tie[flip]] if knowledge.swap else [tie],
+        tie,
         config.hidden,
         len(knowledge.codes),
-        swap=knowledge.swap,
         value=not plain,
         biases=not plain,
         parts=_parts(config, knowledge),
@@ -97,7 +94,7 @@ def _parts(config, knowledge):
     """What each action's logit is the sum of, for ``Policy``."""
     if config.action_logits == "parts":
         return np.array(game_actions.parts(knowledge.codes))
-    if config.actions == "pair" and not knowledge.swap:
+    if config.actions == "pair":
         return np.array([[1], [0]])
     return None
 

@@ -20,7 +20,6 @@ PRESETS = {
         "actions": "pair",
         "action_logits": "own",
         "tiles": "off",
-        "symmetry": "off",
         "hidden": 200,
         "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
@@ -58,7 +57,6 @@ GYMNASIUM = {
     "num_steps": 128,
     "frame_skip": 1,
     "sticky": 0.0,
-    "symmetry": "off",
     "learning_rate": 1e-3,
     "anneal_timesteps": 0,
     "desired_kl": 0.0,
@@ -81,7 +79,6 @@ ARCADE_ONLY = (
     "life_loss",
     "features",
     "tiles",
-    "symmetry",
     "actions",
     "action_logits",
     "explore",
@@ -89,7 +86,7 @@ ARCADE_ONLY = (
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore")
+OURS_ONLY = ("tiles", "action_logits", "init_scale", "explore")
 #: What needs a ratio of probabilities, which REINFORCE lacks.
 RATIOS_ONLY = ("explore",)
 

@@ -70,11 +70,6 @@ class TrainConfig:
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
     )
-    symmetry: str = _setting(
-        "auto",
-        text,
-        "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
-    )
     actions: str = _setting(
         "minimal",
         text,

@@ -1,13 +1,13 @@
 """The policy: a two-layer perceptron on sparse inputs, in one flat parameter vector.
 
-    z = tie(x) @ first + bias                        (hidden,)  and once more in the mirror, if symmetric
+    z = tie(x) @ first + bias                        (hidden,)
     h = max(0, z)
     (logits, value) = (h @ heads + head_bias) @ spread      (actions + 1,)
 
 ``x`` is a set of active inputs; ``tie`` says which rows of ``first`` make up the weights of each input (see
 tying.py). Learning projects a batch on the parameter rows once, ``x @ tie``, and then works on those. Playing
 expands the parameters once into a ``Network``, ``table = tie @ first``, and then sums rows of its table. Both
-are the same function; weight sharing, the mirror symmetry and what a logit is the sum of live here alone.
+are the same function; only this file knows of shared weights and of what a logit is the sum of.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.heads import Categorical
 from pg_mpi.agent.network import Network
@@ -29,10 +29,9 @@ class Policy:
     """Parameters, and what they mean.
 
     Args:
-        ties: one csr (inputs, rows) matrix, or two for a symmetric policy (the second one mirrored).
-        hidden: units per tie.
+        tie: csr (inputs, rows).
+        hidden: number of hidden units.
         actions: number of actions A.
-        swap: for a symmetric policy, the action that each action becomes in the mirror, length A.
         value: whether there is a value head; without one the value is 0.
         biases: whether the layers have biases.
         parts: (A, P), an action's logit is this sum of P outputs; without it, each action has an output of its own.
@@ -48,25 +47,23 @@ class Policy:
 
     def __init__(
         self,
-        ties: Sequence[csr_matrix],
+        tie: csr_matrix,
         hidden: int,
         actions: int,
-        swap: Sequence[int] | None = None,
         value: bool = True,
         biases: bool = True,
         parts: NDArray[np.floating[Any]] | None = None,
         dtype: Any = np.float32,
     ) -> None:
-        self.ties, self.hidden, self.actions, self.biases = ties, hidden, actions, biases
+        self.tie, self.hidden, self.actions, self.biases = tie, hidden, actions, biases
         self.heads = Categorical(actions)
-        self.rows = ties[0].shape[1]
-        self._users = [tie.T.tocsr() for tie in ties]  # the inputs that each parameter row is part of
+        self.rows = tie.shape[1]
+        self._users = tie.T.tocsr()  # the inputs that each parameter row is part of
         parts = np.eye(actions) if parts is None else np.asarray(parts)
         columns = parts.shape[1]
         self._spread = np.zeros((columns + value, actions + 1), dtype=dtype)  # outputs with parameters → logits, value
         self._spread[:columns, :actions] = parts.T
         self._spread[columns:, actions] = 1
-        self._mirrored = [*swap, actions] if swap else []
         outputs = len(self._spread)
         self.tail = hidden * outputs + (hidden + outputs if biases else 0)  # parameters after the first layer
         self.theta = np.zeros(self.rows * hidden + self.tail, dtype=dtype)
@@ -97,40 +94,36 @@ class Policy:
 
     def expand(self) -> Network:
         """The ``Network`` of the current parameters."""
-        table = np.zeros((self.ties[0].shape[0], len(self.ties) * self.hidden), dtype=self.theta.dtype)
-        network = Network(table, *self._wide_tail())
+        table = np.zeros((self.tie.shape[0], self.hidden), dtype=self.theta.dtype)
+        network = Network(table, *self._tail())
         self.refresh(network, np.arange(self.rows))
         return network
 
     def refresh(self, network: Network, rows: Integers) -> None:
         """Bring a network up to date, since whose making no more than these parameter rows and the tail changed."""
         first, _, _, _ = self.views(self.theta)
-        for copy, (tie, users) in enumerate(zip(self.ties, self._users)):
-            stale = np.zeros(len(network.table), dtype=bool)
-            stale[users[rows].indices] = True
-            inputs = stale.nonzero()[0]
-            network.table[inputs, copy * self.hidden : (copy + 1) * self.hidden] = tie[inputs] @ first
-        network.bias, network.heads, network.head_bias = self._wide_tail()
+        stale = np.zeros(len(network.table), dtype=bool)
+        stale[self._users[rows].indices] = True
+        inputs = stale.nonzero()[0]
+        network.table[inputs] = self.tie[inputs] @ first
+        network.bias, network.heads, network.head_bias = self._tail()
 
-    def _wide_tail(self) -> tuple[Floats | None, Floats, Floats | None]:
+    def _tail(self) -> tuple[Floats | None, Floats, Floats | None]:
         """Bias, heads and head bias of a ``Network``."""
         _, _, bias, _ = self.views(self.theta)
-        heads, head_bias = self._wide_heads(self.theta)
-        return (np.tile(bias, len(self.ties)), heads, head_bias) if self.biases else (None, heads, None)
+        heads, head_bias = self._heads(self.theta)
+        return (bias.copy(), heads, head_bias) if self.biases else (None, heads, None)
 
-    def _wide_heads(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Heads (width, A + 1) and their bias (A + 1,)."""
+    def _heads(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Heads (hidden, A + 1) and their bias (A + 1,)."""
         _, heads, _, head_bias = self.views(theta)
-        wide = heads @ self._spread
-        tail = head_bias @ self._spread if self.biases else np.zeros(self.actions + 1, dtype=theta.dtype)
-        if self._mirrored:
-            return np.concatenate((wide, wide[:, self._mirrored])), tail + tail[self._mirrored]
-        return wide, tail
+        bias = head_bias @ self._spread if self.biases else np.zeros(self.actions + 1, dtype=theta.dtype)
+        return heads @ self._spread, bias
 
     # -- learning ---------------------------------------------------------------------------------------
 
     def batch(self, lived: Sequence[Any]) -> csr_matrix:
-        """The observations of trajectories, on the parameter rows: csr (n * ties, rows)."""
+        """The observations of trajectories, on the parameter rows: csr (n, rows)."""
         observed, counts = (np.concatenate([getattr(t, name) for t in lived]) for name in ("observed", "counts"))
         return self.gathered(observed, counts)
 
@@ -139,52 +132,43 @@ class Policy:
         return np.empty((trajectory.length, 0))
 
     def gathered(self, observed: Integers, counts: Integers) -> csr_matrix:
-        """Observations, the active inputs of all and how many each has, on the parameter rows: csr (n * ties, rows)."""
+        """Observations, the active inputs of all and how many each has, on the parameter rows: csr (n, rows)."""
         starts = np.append(0, np.cumsum(counts))
-        ones, shape = np.ones(len(observed), dtype=self.theta.dtype), (len(counts), self.ties[0].shape[0])
+        ones, shape = np.ones(len(observed), dtype=self.theta.dtype), (len(counts), self.tie.shape[0])
         return self.project(csr_matrix((ones, observed, starts), shape=shape))
 
     def project(self, x: csr_matrix) -> csr_matrix:
-        """A batch of observations, csr (n, inputs), on the parameter rows: csr (n * ties, rows).
-
-        A sample's rows, one per tie, follow each other, so that one product makes the whole of its hidden layer.
-        """
-        projected = vstack([x @ tie for tie in self.ties], format="csr")
-        return projected[np.arange(projected.shape[0]).reshape(len(self.ties), -1).T.ravel()]
+        """A batch of observations, csr (n, inputs), on the parameter rows: csr (n, rows)."""
+        return x @ self.tie
 
     def pick(self, x: csr_matrix, samples: Integers) -> csr_matrix:
-        """Some samples of a projected batch, int (m,): csr (m * ties, rows)."""
-        ties = len(self.ties)
-        return x[(samples[:, None] * ties + np.arange(ties)).ravel()]
+        """Some samples of a projected batch, int (m,): csr (m, rows)."""
+        return x[samples]
 
     def forward(self, theta: Floats, x: csr_matrix) -> tuple[Floats, Floats]:
-        """Outputs (n, A + 1) and hidden (n, width) of a projected batch, with the parameters ``theta``.
+        """Outputs (n, A + 1) and hidden layer (n, hidden) of a projected batch, with the parameters ``theta``.
 
         ``theta`` and ``x`` may be on some of the rows alone (``take``).
         """
         first, _, bias, _ = self.views(theta)
-        hidden = (x @ first).reshape(-1, len(self.ties) * self.hidden)
+        hidden = x @ first
         if self.biases:
-            hidden += np.tile(bias, len(self.ties))
+            hidden += bias
         np.maximum(hidden, 0, out=hidden)
-        heads, head_bias = self._wide_heads(theta)
+        heads, head_bias = self._heads(theta)
         return hidden @ heads + head_bias, hidden
 
     def backward(self, theta: Floats, x: csr_matrix, hidden: Floats, d_outputs: Floats, out: Floats) -> None:
         """Write the gradient of a loss into the flat vector ``out``, from its derivative by the outputs."""
-        heads, _ = self._wide_heads(theta)
+        heads, _ = self._heads(theta)
         d_hidden = d_outputs @ heads.T
         d_hidden *= hidden > 0
         d_first, d_heads, d_bias, d_head_bias = self.views(out)
-        d_first[...] = x.T @ d_hidden.reshape(-1, self.hidden)
-        wide, tail = hidden.T @ d_outputs, d_outputs.sum(axis=0)
-        if self._mirrored:
-            wide = wide[: self.hidden] + wide[self.hidden :, self._mirrored]
-            tail = tail + tail[self._mirrored]
-        d_heads[...] = wide @ self._spread.T
+        d_first[...] = x.T @ d_hidden
+        d_heads[...] = hidden.T @ d_outputs @ self._spread.T
         if self.biases:
-            d_bias[...] = d_hidden.sum(axis=0).reshape(len(self.ties), -1).sum(axis=0)
-            d_head_bias[...] = tail @ self._spread.T
+            d_bias[...] = d_hidden.sum(axis=0)
+            d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
 
     def products(self, x: csr_matrix, hidden: Floats, outputs: int) -> int:
         """Multiplications of a ``forward`` of a projected batch."""
@@ -199,7 +183,7 @@ class Policy:
         return used
 
     def restrict(self, x: csr_matrix, rows: Integers) -> csr_matrix:
-        """A projected batch on ``rows`` alone, which must hold all that it uses: csr (n * ties, len(rows))."""
+        """A projected batch on ``rows`` alone, which must hold all that it uses: csr (n, len(rows))."""
         row_of = np.zeros(self.rows, dtype=np.int32)
         row_of[rows] = np.arange(len(rows), dtype=np.int32)
         return csr_matrix((x.data, row_of[x.indices], x.indptr), shape=(x.shape[0], len(rows)))

@@ -5,8 +5,7 @@ weights between inputs, and the gradient of the shared weights is the adjoint, `
 
 * difference frames: the input "-1 at p" has the negative weights of the input "+1 at p";
 * tiles: inputs in the same coarse tile share one more row, so that what is learned at one position serves
-  its neighbours at once;
-* mirror: a second tie with the inputs turned upside down, for a policy that is symmetric by construction.
+  its neighbours at once.
 """
 
 from typing import Any
@@ -56,12 +55,6 @@ def random_rows(shape: tuple[int, int], difference: bool, tiles: str, colours: i
     counts = [_count(shape[0], height) * _count(shape[1], width) for height, width in GRIDS[tiles]]
     planes = np.arange(colours if difference else 2 * colours)
     return (planes[:, None] * sum(counts) + np.arange(counts[0])).ravel()
-
-
-def upside_down(shape: tuple[int, int], colours: int = 1) -> NDArray[np.int64]:
-    """The permutation of two screens' inputs that turns all planes upside down: int64 (2 * colours * pixels,)."""
-    inputs = np.arange(2 * colours * shape[0] * shape[1]).reshape(-1, *shape)
-    return inputs[:, ::-1].ravel()
 
 
 def with_own_rows(tie: csr_matrix, groups: NDArray[np.int64], weights: NDArray[np.floating[Any]]) -> csr_matrix:

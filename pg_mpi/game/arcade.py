@@ -8,7 +8,7 @@ import numpy as np
 
 from pg_mpi.errors import UsageError
 from pg_mpi.game import actions, compiled, motion
-from pg_mpi.game.atari import NOOP, AtariGame
+from pg_mpi.game.atari import NOOP, AtariGame, rom_name
 from pg_mpi.game.compiled import CompiledEncoder
 from pg_mpi.game.eye import PIXELS, Eye
 from pg_mpi.game.features import FrameEncoder
@@ -27,13 +27,11 @@ class Arcade:
         planes: uint8 (256,), the plane of each colour.
         active: share of positions that are active, on average; None where it was not looked at.
         codes: ALE action code of each of the policy's actions.
-        swap: the action each one becomes when the screen is turned upside down, or None.
     """
 
     backgrounds: np.ndarray
     planes: np.ndarray
     codes: list
-    swap: list | None
     active: float | None = None
 
     sparse: ClassVar = True  # an observation is a set of active inputs
@@ -93,33 +91,27 @@ class Arcade:
     def saved(self):
         """(arrays, facts) for a checkpoint, see ``restored``."""
         arrays = {"backgrounds": self.backgrounds, "planes": self.planes}
-        return arrays, {"codes": self.codes, "swap": self.swap, "active": self.active}
+        return arrays, {"codes": self.codes, "active": self.active}
 
 
 def check(config):
-    """Raise ``UsageError`` for an unknown game or symmetry."""
-    actions.mirror_pairs(config.symmetry, config.env_id)
+    """Raise ``UsageError`` for an unknown game."""
+    rom_name(config.env_id)
 
 
 def learn(config):
     """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
-    pairs = actions.mirror_pairs(config.symmetry, config.env_id)
     version = config.mode, config.difficulty
     codes = actions.choose(config.actions, config.env_id, config.frame_skip, *version)
-    swap = actions.mirrored(codes, pairs) if pairs else None
     if len(codes) < 2:
         raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
     backgrounds, planes, active = find_scene(config.env_id, config.frame_skip, *version)
-    return Arcade(backgrounds, planes, codes, swap, float(active))
+    return Arcade(backgrounds, planes, codes, float(active))
 
 
 def restored(arrays, facts):
     """The ``Arcade`` that a checkpoint holds. Raises nearly anything for what is none."""
-    codes, swap = [int(code) for code in facts["codes"]], facts["swap"]
-    if swap is not None:
-        swap = [int(action) for action in swap]
-        if sorted(swap) != list(range(len(codes))):
-            raise ValueError(f"actions exchanged as {swap}")
+    codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
     if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
         raise ValueError(f"backgrounds of shape {backgrounds.shape}")
@@ -127,4 +119,4 @@ def restored(arrays, facts):
     if planes.shape != (256,) or planes.max() > 15:
         raise ValueError("planes of colours")
     active = facts.get("active")  # older ones lack it
-    return Arcade(backgrounds, planes, codes, swap, None if active is None else float(active))
+    return Arcade(backgrounds, planes, codes, None if active is None else float(active))

@@ -38,14 +38,6 @@ FIRST_RELATION = FIRST + _SIZES[0]
 FIRST_COURSE = FIRST_RELATION + _SIZES[1]
 
 
-def upside_down():
-    """The permutation of all inputs of this module that turns the screen upside down: int64 (INPUTS,)."""
-    blocks = np.split(np.arange(INPUTS), np.cumsum(_SIZES)[:-1])
-    return np.concatenate(
-        [block.reshape(shape)[::-1, ..., ::-1].ravel() for block, shape in zip(blocks, (MOVES, RELATIONS, COURSES))]
-    )
-
-
 def groups():
     """Inputs that share a parameter row besides their own: int64 (INPUTS,), -1 for none.
 

@@ -13,7 +13,7 @@ from pg_mpi.game import arcade
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 
-FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5], None)
+FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5])
 
 
 def config_of(name, *flags):

@@ -66,7 +66,7 @@ def test_lost_points_count_their_weight_and_won_ones_count_whole(method):
         trajectory.record(np.array([3]), 0, -0.5, 0.0, reward, reward != 0)
     trajectory.end_game(0.0, 4)
     config = TrainConfig(method=method, gamma=1.0, gae_lambda=1.0)
-    batch = Batch([trajectory], Policy([pixel_tie((80, 80), False, "off")], 2, 2), "raw", 0.3)
+    batch = Batch([trajectory], Policy(pixel_tie((80, 80), False, "off"), 2, 2), "raw", 0.3)
     batch.estimate(config)
     expected = np.array([-0.3, -0.3, 1.0, 1.0])
     if method == "reinforce":  # a game's returns are standardised
