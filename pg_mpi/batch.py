@@ -13,7 +13,7 @@ class Batch:
         rewards, loss_weight: see ``learned``.
 
     Attributes:
-        x: the observations as the policy takes them, such as csr (n * ties, rows) on its parameter rows.
+        x: the observations as the policy takes them, such as csr (n, rows) on its parameter rows.
         actions: int64 (n,), or float (n, d).
         log_probs: (n,) of the policy's dtype, of the actions when they were drawn.
         values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.

@@ -3,7 +3,6 @@
 import traceback
 
 import numpy as np
-from scipy.sparse import identity
 
 from pg_mpi.agent.dense import Dense
 from pg_mpi.agent.heads import Categorical, Gaussian
@@ -11,7 +10,6 @@ from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.own import Own, Unfit
 from pg_mpi.agent.policy import Policy
 from pg_mpi.agent.scaler import Scaler
-from pg_mpi.agent.tying import signed
 from pg_mpi.errors import RunError, UsageError, one_line
 from pg_mpi.game import actions as game_actions
 from pg_mpi.imitation import ImitatingLearner
@@ -70,20 +68,16 @@ def own_policy(config):
 
 
 def _sparse(config, knowledge):
-    """The policy of sparse pixels."""
-    size = knowledge.inputs(config)
-    tie = signed(size) if config.features == "difference" else identity(size, dtype=np.float32, format="csr")
-    plain = config.method == "reinforce"
+    """The policy of sparse inputs."""
     policy = Policy(
-        [tie],
+        knowledge.inputs(config),
         config.hidden,
         len(knowledge.codes),
-        swap=knowledge.swap,
-        value=not plain,
-        biases=not plain,
         parts=_parts(config, knowledge),
+        signed=config.features == "difference",
+        plain=config.method == "reinforce",
     )
-    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, np.arange(policy.rows))
+    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale)
     return policy
 
 
@@ -91,7 +85,7 @@ def _parts(config, knowledge):
     """What each action's logit is the sum of, for ``Policy``."""
     if config.action_logits == "parts":
         return np.array(game_actions.parts(knowledge.codes))
-    if config.actions == "pair" and not knowledge.swap:
+    if config.actions == "pair":
         return np.array([[1], [0]])
     return None
 

@@ -29,7 +29,7 @@ class ImitatingLearner(Learner):
 
     def __init__(self, policy, optimizer, config, world, phases):
         super().__init__(policy, optimizer, config, world, phases)
-        self.replay = Replay(config.replay_size, policy.ties[0].shape[0])
+        self.replay = Replay(config.replay_size, policy.inputs)
         self._rng = stream(config.seed, REPLAY, world.rank)
         self._drawn = []
 

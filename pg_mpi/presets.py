@@ -10,18 +10,15 @@ PRESETS = {
         "rollout_growth": 3,
         "desired_kl": 0.06,
         "update_epochs": 6,
-        "button_until": 0.15,
     },
     "karpathy": {
         "method": "reinforce",
         "sync": "episode",
         "envs_per_rank": 1,
-        "explore": 0.0,
         "features": "difference",
         "actions": "pair",
         "action_logits": "own",
         "tiles": "off",
-        "symmetry": "off",
         "hidden": 200,
         "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
@@ -48,7 +45,6 @@ ARCADE = {
     "update_epochs": 4,
     "minibatch_size": 256,
     "explore": 1.0,
-    "button_games": 0.0,
     "ent_coef": 0.01,
 }
 
@@ -59,7 +55,6 @@ GYMNASIUM = {
     "num_steps": 128,
     "frame_skip": 1,
     "sticky": 0.0,
-    "symmetry": "off",
     "learning_rate": 1e-3,
     "anneal_timesteps": 0,
     "desired_kl": 0.0,
@@ -82,19 +77,16 @@ ARCADE_ONLY = (
     "life_loss",
     "features",
     "tiles",
-    "symmetry",
     "actions",
     "action_logits",
     "explore",
-    "button_games",
-    "button_until",
     "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "symmetry", "action_logits", "init_scale", "explore", "button_games", "button_until")
-#: What plays by other odds than the policy's own.
-RATIOS_ONLY = ("button_games", "button_until")
+OURS_ONLY = ("tiles", "action_logits", "init_scale", "explore")
+#: What needs a ratio of probabilities, which REINFORCE lacks.
+RATIOS_ONLY = ("explore",)
 
 
 def usual(env_id):

@@ -3,12 +3,11 @@
 import numpy as np
 
 from pg_mpi.errors import RunError
-from pg_mpi.schedule import PLAIN, stage
+from pg_mpi.schedule import PLAIN
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
 ERRORS_IN_ROW = 10  # of an env, until they are no accident
-FAVOUR = 2.0  # added to the logits of actions with the button, where it is favoured: e^2 times the odds
 
 
 class Env:
@@ -17,23 +16,20 @@ class Env:
     Args:
         knowledge: what is known of the game, as an ``Arcade``: it makes the emulator and the encoder.
         game: an emulator with a new game, if one was made before.
-        alone: whether there is no other env on any rank. Then the button is never favoured: updates from such games
-            alone, which hold odds that were not played by, lead the policy astray.
 
     Attributes:
         observation: what the policy sees next; of an Atari game the active inputs, int64 (n,).
         chance: the ``Generator`` that its actions are drawn with.
         preference: what is added to the actions' logits all through the game under way, a list of floats, or None. A
             game that comes after one which paid nothing has one: actions drawn step by step lead nowhere where it
-            takes many of a kind to be rewarded. The records hold the probabilities that were played by then. Or it is
-            an early game that favours the button, and they hold the policy's own.
-        button_games: the share of games, of those that begin now, in which the button is favoured.
+            takes many of a kind to be rewarded. The records hold the probabilities that were played by then.
+        explore: deviation of a preference's numbers; 0: no game has one.
         paid: whether the game under way has rewarded anything yet.
         score, steps: of the game under way.
         trajectory: what it has lived through since the last update.
     """
 
-    def __init__(self, index, config, knowledge, game=None, alone=False):
+    def __init__(self, index, config, knowledge, game=None):
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
         self._streams = sticky, self.chance, self.shuffle = [stream(config.seed, role, index) for role in roles]
@@ -44,30 +40,19 @@ class Env:
         self.errors_in_row = 0
         self.encoder = knowledge.make_encoder(config)
         self.trajectory = Trajectory()
-        ours = knowledge.sparse and config.policy == "usual"
-        self._explore = config.explore if ours else 0.0
-        self.button_games = stage(config, 0).button_games
-        button = knowledge.button if ours and self.button_games and not self._explore and not alone else []
-        self._favour = [FAVOUR * held for held in button] if len(set(button)) == 2 else None
+        explores = knowledge.sparse and config.policy == "usual" and config.method == "clipped"
+        self.explore = config.explore if explores else 0.0
         self._actions, self.paid = knowledge.codes, True
         self.begin()
 
     def begin(self):
         """Take the emulator's fresh game as this env's next one."""
         self.score, self.steps = 0, 0
-        self.preference, self.paid = self._prefer(), False
+        self.preference = None
+        if self.explore and not self.paid:
+            self.preference = (self.explore * self.chance.standard_normal(len(self._actions))).tolist()
+        self.paid = False
         self.observation = self.encoder.start(self.game.screen)
-
-    def may_prefer(self):
-        """Whether the game under way has a preference, or one that begins now may have one."""
-        return bool(self.preference or self._explore or (self._favour and self.button_games))
-
-    def _prefer(self):
-        if self._explore and not self.paid:
-            return (self._explore * self.chance.standard_normal(len(self._actions))).tolist()
-        if self._favour and self.button_games and self.chance.random() < self.button_games:
-            return self._favour
-        return None
 
     def _saved_preference(self, saved):
         if saved is None:
@@ -119,8 +104,8 @@ class Player:
     Args:
         envs: list of ``Env``.
         codes: the game's name of each policy action, as the ALE's code.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible``,
-            ``explore`` and ``gamma`` are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible``
+            and ``gamma`` are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -131,7 +116,6 @@ class Player:
         self._point_ends, self._gamma = config.return_ends == "point", config.gamma
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
-        self._own_odds = not config.explore
 
     def play(self, network, now=PLAIN, stop=False):
         """One round: ``now.rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
@@ -140,8 +124,8 @@ class Player:
         """
         share = now.rollouts * self._share
         for env in self.envs:
-            env.trajectory, env.button_games = Trajectory(), now.button_games
-        self._prefers = any(env.may_prefer() for env in self.envs)  # it costs a list at every step
+            env.trajectory = Trajectory()
+        self._prefers = any(env.explore for env in self.envs)  # it costs a list at every step
         if self._by_game:
             active = self.envs
             while active and not stop:
@@ -199,7 +183,7 @@ class Player:
         seen, chances = [env.observation for env in envs], [env.chance for env in envs]
         if not self._prefers:
             return network.act(seen, chances)
-        return network.act(seen, chances, [env.preference for env in envs], self._own_odds)
+        return network.act(seen, chances, [env.preference for env in envs])
 
     def _act(self, envs, choices):
         """What came of each env's action: (reward, whether the game is over, whether a life is lost that counts).

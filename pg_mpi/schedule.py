@@ -21,15 +21,12 @@ class Stage:
             way to return it, and keeps to the shot that comes of that; one that is first of all paid for winning
             looks for the shot that wins.
         rollouts: how many of the first updates' rollouts make up one.
-        button_games: the share of games that begin now in which the button is favoured. What is hit with it comes back
-            faster, so a beginner would rather not; having to in some games, it learns to meet what comes back.
     """
 
     anneal: float = 1.0
     kl: float = 1.0
     loss_weight: float = 1.0
     rollouts: int = 1
-    button_games: float = 0.0
 
 
 PLAIN = Stage()
@@ -38,13 +35,11 @@ PLAIN = Stage()
 def stage(config, env_steps):
     """The ``Stage`` of a run with these settings after so many steps."""
     gone = min(1.0, env_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
-    presses = config.anneal_timesteps and config.method == "clipped" and gone < config.button_until
     return Stage(
         anneal=1 - (1 - ANNEALED) * gone,
         kl=1 - (1 - SLOWED) * gone,
         loss_weight=config.loss_weight + (1 - config.loss_weight) * _between(WEIGHING, gone),
         rollouts=1 + int((config.rollout_growth - 1) * _between(GROWING, gone)),
-        button_games=config.button_games if presses else 0.0,
     )
 
 

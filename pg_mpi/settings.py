@@ -70,11 +70,6 @@ class TrainConfig:
     tiles: str = _setting(
         "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
     )
-    symmetry: str = _setting(
-        "auto",
-        text,
-        "actions exchanged by turning the screen upside down, as RIGHT:LEFT; off; or auto (Pong's)",
-    )
     actions: str = _setting(
         "minimal",
         text,
@@ -120,13 +115,6 @@ class TrainConfig:
         real(0),
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
     )
-    button_games: float = _setting(
-        0.25,
-        real(0, 1),
-        "share of early games in which actions with the button have 7 times the odds; without --anneal-timesteps, with "
-        "--explore, with --method reinforce or with one env in all: of none",
-    )
-    button_until: float = _setting(0.4, real(0, 1), "the share of --anneal-timesteps in which those games begin")
     ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
@@ -198,8 +186,6 @@ class TrainConfig:
             raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce learns from whole games: use --sync episode")
-        if self.explore and self.method == "reinforce":
-            raise UsageError("--explore plays by other probabilities, for which --method reinforce has no ratio: use 0")
         if self.replay and self.method == "reinforce":
             raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
         if self.replay and self.reproducible:

@@ -230,7 +230,7 @@ class Trainer:
             self.keep()
 
     def _make_env(self, index, game=None):
-        return Env(index, self.config, self._knowledge, game, alone=self._envs_in_all == 1)
+        return Env(index, self.config, self._knowledge, game)
 
     def _mend_journal(self, lost, begun):
         """Say who was lost, on a new rank 0 too; the update of the last line of metrics."""

@@ -1,6 +1,6 @@
-"""What plays: a policy's parameters expanded into plain weights, and actions drawn from its outputs.
+"""What plays: a policy's weights, and actions drawn from its outputs.
 
-h = max(0, sum of the table's rows of the active inputs + bias);  (logits, value) = h @ heads + head bias
+h = max(sum of the table's rows of the active inputs + bias, floor);  (logits, value) = h @ last + last bias
 """
 
 from bisect import bisect_right
@@ -17,46 +17,55 @@ Integers = NDArray[np.integer[Any]]
 
 
 class Network:
-    """Plain weights to play with: table (inputs, width), bias (width,), heads (width, A + 1), head_bias (A + 1,).
+    """Weights to play with.
 
-    The last column of ``heads`` is the value. A policy without biases has None for both, and adds none.
+    Args:
+        table: (inputs, width), a row for each input.
+        floor: (width,), the least value of each unit.
+
+    Attributes:
+        bias: (width,), or None.
+        last: (width, A + 1), the last column is the value's; ``last_bias`` (A + 1,), or None.
     """
 
-    def __init__(self, table: Floats, bias: Floats | None, heads: Floats, head_bias: Floats | None) -> None:
-        self.table, self.bias, self.heads, self.head_bias = table, bias, heads, head_bias
+    bias: Floats | None = None
+    last: Floats
+    last_bias: Floats | None = None
+
+    def __init__(self, table: Floats, floor: Floats) -> None:
+        self.table, self._floor = table, floor
         self._ones = np.ones(len(table), dtype=table.dtype)
 
     def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
         """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats.
 
-        After an emulator step the caches are cold and every call into numpy costs its code anew, so it is few
-        and light calls that count: ``dot`` is half of ``@`` and a third of a reduction here.
+        After an emulator step the caches are cold and every call into numpy costs its code again, so few and light
+        calls count: ``dot`` is half of ``@`` and a third of a reduction here.
         """
         if len(observations) == 1:
-            z = self._sum(observations[0])
+            units = self._sum(observations[0])
         else:
-            z = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
-            for total, active in zip(z, observations):
+            units = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
+            for total, active in zip(units, observations):
                 self._sum(active, total)
         if self.bias is not None:
-            z += self.bias
-        np.maximum(z, 0, out=z)
-        outputs = z.dot(self.heads)
-        if self.head_bias is not None:
-            outputs += self.head_bias
-        return [outputs.tolist()] if z.ndim == 1 else outputs.tolist()
+            units += self.bias
+        np.maximum(units, self._floor, out=units)
+        outputs = units.dot(self.last)
+        if self.last_bias is not None:
+            outputs += self.last_bias
+        return [outputs.tolist()] if units.ndim == 1 else outputs.tolist()
 
     def act(
         self,
         observations: Sequence[Integers],
         chances: Sequence[np.random.Generator],
         preferences: Sequence[Sequence[float] | None] | None = None,
-        own_odds: bool = False,
     ) -> list[tuple[float, int, float]]:
         """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
 
-        ``preferences``, A floats or None for each, are added to the logits that are drawn by. What is told is the
-        probability that was drawn by, or with ``own_odds`` the policy's own, without the preference.
+        ``preferences``, A floats or None for each, are added to the logits before an action is drawn. The
+        log-probability is that of the drawn distribution.
         """
         outputs = self.forward(observations)
         if preferences is None:
@@ -65,8 +74,7 @@ class Network:
         for logits, chance, preference in zip(outputs, chances, preferences):
             value = logits.pop()
             preferred = [a + b for a, b in zip(logits, preference)] if preference else logits
-            action, log_prob = sample(preferred, chance.random())
-            drawn.append((value, action, log_softmax(logits, action) if preference and own_odds else log_prob))
+            drawn.append((value, *sample(preferred, chance.random())))
         return drawn
 
     def likeliest(self, observation: Integers) -> int:
@@ -84,7 +92,7 @@ class Network:
 
     def flops(self, steps: int, active: int) -> int:
         """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
-        width, outputs = self.heads.shape
+        width, outputs = self.last.shape
         return int(2 * active * width + 2 * steps * width * (outputs + 1))
 
 
@@ -97,9 +105,3 @@ def sample(logits: Sequence[float], uniform: float) -> tuple[int, float]:
     sums = list(accumulate([exp(logit - top) for logit in logits]))
     action = bisect_right(sums, uniform * sums[-1], 0, len(sums) - 1)  # the last one if rounding leaves a rest
     return action, logits[action] - top - log(sums[-1])
-
-
-def log_softmax(logits: Sequence[float], action: int) -> float:
-    """The log-probability of one action."""
-    top = max(logits)
-    return logits[action] - top - log(sum([exp(logit - top) for logit in logits]))

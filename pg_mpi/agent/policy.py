@@ -1,13 +1,14 @@
-"""The policy: a two-layer perceptron on sparse inputs, in one flat parameter vector.
+"""The policy: a two-layer perceptron on sparse inputs with direct connections, in one flat parameter vector.
 
-    z = tie(x) @ first + bias                        (hidden,)  and once more in the mirror, if symmetric
-    h = max(0, z)
-    (logits, value) = (h @ heads + head_bias) @ spread      (actions + 1,)
+    z = x @ first + bias                          (width,) = (hidden + outputs,)
+    h = max(z, floor)                             floor: 0 for hidden units, -inf for direct connections
+    (logits, value) = h @ tail + head bias        (actions + 1,),  tail = [heads; identity] @ spread
 
-``x`` is a set of active inputs; ``tie`` says which rows of ``first`` make up the weights of each input (see
-tying.py). Learning projects a batch on the parameter rows once, ``x @ tie``, and then works on those. Playing
-expands the parameters once into a ``Network``, ``table = tie @ first``, and then sums rows of its table. Both
-are the same function; weight sharing, the mirror symmetry and what a logit is the sum of live here alone.
+``x`` is a set of active inputs, so ``x @ first`` is a sum of rows. The direct connections make every output a linear
+function of the inputs as well (Cheng et al., "Wide & Deep Learning", 2016): what a single input says is learned at
+once, without waiting for hidden units. Where an action's logit is the sum of its parts', ``spread`` adds them up.
+
+Learning works on the rows that a batch uses; playing sums rows of the same array (see ``Network``).
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.heads import Categorical
 from pg_mpi.agent.network import Network
@@ -29,50 +30,51 @@ class Policy:
     """Parameters, and what they mean.
 
     Args:
-        ties: one csr (inputs, rows) matrix, or two for a symmetric policy (the second one mirrored).
-        hidden: units per tie.
+        inputs: number of inputs.
+        hidden: number of hidden units.
         actions: number of actions A.
-        swap: for a symmetric policy, the action that each action becomes in the mirror, length A.
-        value: whether there is a value head; without one the value is 0.
-        biases: whether the layers have biases.
         parts: (A, P), an action's logit is this sum of P outputs; without it, each action has an output of its own.
             [[1], [0]] makes a sigmoid of two actions.
+        signed: the second half of the inputs has the negative weights of the first.
+        plain: only hidden units: no direct connections, no biases, and no value head; the value is 0.
 
     Attributes:
-        heads: what the outputs mean.
+        heads: the distribution of actions.
         scaler: a ``Scaler`` of rewards, or None.
-        theta: flat float vector: ``first`` (rows, hidden), then heads, hidden bias, head bias.
+        rows: rows of the first layer; width: columns; tail: number of parameters after it.
+        theta: flat float vector: ``first`` (rows, width), then heads, hidden bias, head bias.
     """
 
     scaler = None
 
     def __init__(
         self,
-        ties: Sequence[csr_matrix],
+        inputs: int,
         hidden: int,
         actions: int,
-        swap: Sequence[int] | None = None,
-        value: bool = True,
-        biases: bool = True,
         parts: NDArray[np.floating[Any]] | None = None,
+        signed: bool = False,
+        plain: bool = False,
         dtype: Any = np.float32,
     ) -> None:
-        self.ties, self.hidden, self.actions, self.biases = ties, hidden, actions, biases
+        self.inputs, self.hidden, self.actions = inputs, hidden, actions
         self.heads = Categorical(actions)
-        self.rows = ties[0].shape[1]
-        self._users = [tie.T.tocsr() for tie in ties]  # the inputs that each parameter row is part of
+        self.rows = inputs // 2 if signed else inputs
+        self._signed, self._plain = signed, plain
         parts = np.eye(actions) if parts is None else np.asarray(parts)
         columns = parts.shape[1]
-        self._spread = np.zeros((columns + value, actions + 1), dtype=dtype)  # outputs with parameters → logits, value
+        self._spread = np.zeros((columns + (not plain), actions + 1), dtype=dtype)  # outputs → logits and value
         self._spread[:columns, :actions] = parts.T
         self._spread[columns:, actions] = 1
-        self._mirrored = [*swap, actions] if swap else []
         outputs = len(self._spread)
-        self.tail = hidden * outputs + (hidden + outputs if biases else 0)  # parameters after the first layer
-        self.theta = np.zeros(self.rows * hidden + self.tail, dtype=dtype)
+        direct = 0 if plain else outputs
+        self.width = hidden + direct
+        self._floor = np.repeat(np.array([0, -np.inf], dtype=dtype), [hidden, direct])
+        self.tail = hidden * outputs + (0 if plain else hidden + outputs)  # parameters after the first layer
+        self.theta = np.zeros(self.rows * self.width + self.tail, dtype=dtype)
 
     def views(self, vector: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """The parts of a flat vector: first (rows, hidden), heads (hidden, outputs), hidden bias, head bias.
+        """The parts of a flat vector: first (rows, width), heads (hidden, outputs), hidden bias, head bias.
 
         Any number of rows; the biases are empty where the policy has none.
         """
@@ -81,57 +83,51 @@ class Policy:
         head_cut = cut + self.hidden * outputs
         biases = vector[head_cut:]
         return (
-            vector[:cut].reshape(-1, self.hidden),
+            vector[:cut].reshape(-1, self.width),
             vector[cut:head_cut].reshape(self.hidden, outputs),
             biases[: self.hidden],
             biases[self.hidden :],
         )
 
-    def initialise(self, rng: np.random.Generator, scale: float, rows: Integers) -> None:
-        """Random start: ``rows`` of the first layer normal * ``scale``, other rows 0, heads / sqrt(hidden)."""
+    def initialise(self, rng: np.random.Generator, scale: float) -> None:
+        """Random start: weights into hidden units normal * ``scale``, heads normal / sqrt(hidden), all others 0."""
         first, heads, _, _ = self.views(self.theta)
-        first[rows] = rng.standard_normal((len(rows), self.hidden)) * scale
+        first[:, : self.hidden] = rng.standard_normal((self.rows, self.hidden)) * scale
         heads[...] = rng.standard_normal(heads.shape) / sqrt(self.hidden)
 
     # -- playing ----------------------------------------------------------------------------------------
 
     def expand(self) -> Network:
         """The ``Network`` of the current parameters."""
-        table = np.zeros((self.ties[0].shape[0], len(self.ties) * self.hidden), dtype=self.theta.dtype)
-        network = Network(table, *self._wide_tail())
-        self.refresh(network, np.arange(self.rows))
+        first, _, _, _ = self.views(self.theta)
+        network = Network(np.concatenate((first, -first)) if self._signed else first, self._floor)
+        self.refresh(network, np.arange(0))
         return network
 
     def refresh(self, network: Network, rows: Integers) -> None:
-        """Bring a network up to date, since whose making no more than these parameter rows and the tail changed."""
-        first, _, _, _ = self.views(self.theta)
-        for copy, (tie, users) in enumerate(zip(self.ties, self._users)):
-            stale = np.zeros(len(network.table), dtype=bool)
-            stale[users[rows].indices] = True
-            inputs = stale.nonzero()[0]
-            network.table[inputs, copy * self.hidden : (copy + 1) * self.hidden] = tie[inputs] @ first
-        network.bias, network.heads, network.head_bias = self._wide_tail()
+        """Update a network in which no more than these rows, and what follows the first layer, are out of date."""
+        first, _, bias, head_bias = self.views(self.theta)
+        if self._signed:
+            network.table[rows], network.table[rows + self.rows] = first[rows], -first[rows]
+        network.last = self._last_layer(self.theta)
+        if not self._plain:
+            network.bias = self._wide(bias)
+            network.last_bias = head_bias @ self._spread
 
-    def _wide_tail(self) -> tuple[Floats | None, Floats, Floats | None]:
-        """Bias, heads and head bias of a ``Network``."""
-        _, _, bias, _ = self.views(self.theta)
-        heads, head_bias = self._wide_heads(self.theta)
-        return (np.tile(bias, len(self.ties)), heads, head_bias) if self.biases else (None, heads, None)
+    def _wide(self, bias: Floats) -> Floats:
+        """The hidden bias, and zeros for the direct connections: (width,)."""
+        return np.append(bias, np.zeros(self.width - self.hidden, dtype=bias.dtype))
 
-    def _wide_heads(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Heads (width, A + 1) and their bias (A + 1,)."""
-        _, heads, _, head_bias = self.views(theta)
-        wide = heads @ self._spread
-        tail = head_bias @ self._spread if self.biases else np.zeros(self.actions + 1, dtype=theta.dtype)
-        if self._mirrored:
-            return np.concatenate((wide, wide[:, self._mirrored])), tail + tail[self._mirrored]
-        return wide, tail
+    def _last_layer(self, theta: Floats) -> Floats:
+        """The weights after the floor: (width, A + 1)."""
+        heads = self.views(theta)[1] @ self._spread
+        return heads if self._plain else np.concatenate((heads, self._spread))
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    def batch(self, lived: Sequence[Any]) -> csr_matrix:
-        """The observations of trajectories, on the parameter rows: csr (n * ties, rows)."""
-        observed, counts = (np.concatenate([getattr(t, name) for t in lived]) for name in ("observed", "counts"))
+    def batch(self, trajectories: Sequence[Any]) -> csr_matrix:
+        """The observations of trajectories: csr (n, rows)."""
+        observed, counts = (np.concatenate([getattr(t, name) for t in trajectories]) for name in ("observed", "counts"))
         return self.gathered(observed, counts)
 
     def numbers(self, trajectory: Any) -> Floats:
@@ -139,67 +135,57 @@ class Policy:
         return np.empty((trajectory.length, 0))
 
     def gathered(self, observed: Integers, counts: Integers) -> csr_matrix:
-        """Observations, the active inputs of all and how many each has, on the parameter rows: csr (n * ties, rows)."""
-        starts = np.append(0, np.cumsum(counts))
-        ones, shape = np.ones(len(observed), dtype=self.theta.dtype), (len(counts), self.ties[0].shape[0])
-        return self.project(csr_matrix((ones, observed, starts), shape=shape))
-
-    def project(self, x: csr_matrix) -> csr_matrix:
-        """A batch of observations, csr (n, inputs), on the parameter rows: csr (n * ties, rows).
-
-        A sample's rows, one per tie, follow each other, so that one product makes the whole of its hidden layer.
-        """
-        projected = vstack([x @ tie for tie in self.ties], format="csr")
-        return projected[np.arange(projected.shape[0]).reshape(len(self.ties), -1).T.ravel()]
+        """Observations, the active inputs of all and how many each has: csr (n, rows)."""
+        starts, values = np.append(0, np.cumsum(counts)), np.ones(len(observed), dtype=self.theta.dtype)
+        if self._signed:
+            values[observed >= self.rows] = -1
+            observed = observed % self.rows
+        return csr_matrix((values, observed, starts), shape=(len(counts), self.rows))
 
     def pick(self, x: csr_matrix, samples: Integers) -> csr_matrix:
-        """Some samples of a projected batch, int (m,): csr (m * ties, rows)."""
-        ties = len(self.ties)
-        return x[(samples[:, None] * ties + np.arange(ties)).ravel()]
+        """Some samples of a batch, int (m,): csr (m, rows)."""
+        return x[samples]
 
     def forward(self, theta: Floats, x: csr_matrix) -> tuple[Floats, Floats]:
-        """Outputs (n, A + 1) and hidden (n, width) of a projected batch, with the parameters ``theta``.
+        """Outputs (n, A + 1) and units (n, width) of a batch, with the parameters ``theta``.
 
         ``theta`` and ``x`` may be on some of the rows alone (``take``).
         """
-        first, _, bias, _ = self.views(theta)
-        hidden = (x @ first).reshape(-1, len(self.ties) * self.hidden)
-        if self.biases:
-            hidden += np.tile(bias, len(self.ties))
-        np.maximum(hidden, 0, out=hidden)
-        heads, head_bias = self._wide_heads(theta)
-        return hidden @ heads + head_bias, hidden
+        first, _, bias, head_bias = self.views(theta)
+        units = x @ first
+        if not self._plain:
+            units += self._wide(bias)
+        np.maximum(units, self._floor, out=units)
+        outputs: Floats = units @ self._last_layer(theta)
+        if not self._plain:
+            outputs += head_bias @ self._spread
+        return outputs, units
 
-    def backward(self, theta: Floats, x: csr_matrix, hidden: Floats, d_outputs: Floats, out: Floats) -> None:
+    def backward(self, theta: Floats, x: csr_matrix, units: Floats, d_outputs: Floats, out: Floats) -> None:
         """Write the gradient of a loss into the flat vector ``out``, from its derivative by the outputs."""
-        heads, _ = self._wide_heads(theta)
-        d_hidden = d_outputs @ heads.T
-        d_hidden *= hidden > 0
+        d_units = d_outputs @ self._last_layer(theta).T
+        d_units *= units > self._floor
         d_first, d_heads, d_bias, d_head_bias = self.views(out)
-        d_first[...] = x.T @ d_hidden.reshape(-1, self.hidden)
-        wide, tail = hidden.T @ d_outputs, d_outputs.sum(axis=0)
-        if self._mirrored:
-            wide = wide[: self.hidden] + wide[self.hidden :, self._mirrored]
-            tail = tail + tail[self._mirrored]
-        d_heads[...] = wide @ self._spread.T
-        if self.biases:
-            d_bias[...] = d_hidden.sum(axis=0).reshape(len(self.ties), -1).sum(axis=0)
-            d_head_bias[...] = tail @ self._spread.T
+        d_first[...] = x.T @ d_units
+        d_heads[...] = units[:, : self.hidden].T @ d_outputs @ self._spread.T
+        if not self._plain:
+            d_bias[...] = d_units[:, : self.hidden].sum(axis=0)
+            d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
 
-    def products(self, x: csr_matrix, hidden: Floats, outputs: int) -> int:
-        """Multiplications of a ``forward`` of a projected batch."""
-        return int(x.nnz) * self.hidden + hidden.size * (outputs + 1)
+    def products(self, x: csr_matrix, units: Floats, outputs: int) -> int:
+        """Multiplications of a ``forward`` of a batch."""
+        return int(x.nnz) * self.width + units.size * (outputs + 1)
 
     # -- the rows that an update touches ----------------------------------------------------------------
 
     def used_rows(self, x: csr_matrix) -> NDArray[np.uint8]:
-        """Which parameter rows a projected batch uses: uint8 (rows,), 1 where used."""
+        """Which parameter rows a batch uses: uint8 (rows,), 1 where used."""
         used = np.zeros(self.rows, dtype=np.uint8)
         used[x.indices] = 1
         return used
 
     def restrict(self, x: csr_matrix, rows: Integers) -> csr_matrix:
-        """A projected batch on ``rows`` alone, which must hold all that it uses: csr (n * ties, len(rows))."""
+        """A batch on ``rows`` alone, which must hold all that it uses: csr (n, len(rows))."""
         row_of = np.zeros(self.rows, dtype=np.int32)
         row_of[rows] = np.arange(len(rows), dtype=np.int32)
         return csr_matrix((x.data, row_of[x.indices], x.indptr), shape=(x.shape[0], len(rows)))
@@ -207,10 +193,10 @@ class Policy:
     def take(self, vector: Floats, rows: Integers) -> Floats:
         """The part of a flat vector that belongs to parameter rows ``rows``, and the tail: a flat vector."""
         cut = vector.size - self.tail
-        return np.concatenate((vector[:cut].reshape(-1, self.hidden)[rows].ravel(), vector[cut:]))
+        return np.concatenate((vector[:cut].reshape(-1, self.width)[rows].ravel(), vector[cut:]))
 
     def put(self, vector: Floats, rows: Integers, part: Floats) -> None:
         """Write ``part``, as made by ``take``, back into a flat vector."""
         cut, part_cut = vector.size - self.tail, part.size - self.tail
-        vector[:cut].reshape(-1, self.hidden)[rows] = part[:part_cut].reshape(-1, self.hidden)
+        vector[:cut].reshape(-1, self.width)[rows] = part[:part_cut].reshape(-1, self.width)
         vector[cut:] = part[part_cut:]

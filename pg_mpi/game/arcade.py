@@ -9,7 +9,7 @@ from pg_mpi.errors import UsageError
 from pg_mpi.features import registry
 from pg_mpi.features.foreground import WIDTH, Scene
 from pg_mpi.game import actions
-from pg_mpi.game.atari import NOOP, AtariGame
+from pg_mpi.game.atari import NOOP, AtariGame, rom_name
 from pg_mpi.game.survey import find_scene
 from pg_mpi.seeding import SURVEY, stream
 
@@ -24,23 +24,16 @@ class Arcade:
         scene: the ``Scene`` of its screens.
         active: share of pixels that are in the foreground, on average; None where it was not measured.
         codes: ALE action code of each of the policy's actions.
-        swap: the action each one becomes when the screen is turned upside down, or None.
     """
 
     scene: Scene
     codes: list
-    swap: list | None
     active: float | None = None
 
     sparse: ClassVar = True  # an observation is a set of active inputs
     recovers: ClassVar = True  # what an emulator raises is an accident: a new one takes its place
     gaussian: ClassVar = False  # actions are not numbers
     idle: ClassVar = NOOP  # the code of doing nothing
-
-    @property
-    def button(self):
-        """Whether the button is held in each of the policy's actions."""
-        return actions.with_button(self.codes)
 
     def inputs(self, config):
         """How many inputs may be active."""
@@ -86,34 +79,28 @@ class Arcade:
     def saved(self):
         """(arrays, facts) for a checkpoint, see ``restored``."""
         arrays = {"backgrounds": self.scene.backgrounds, "classes": self.scene.classes}
-        return arrays, {"codes": self.codes, "swap": self.swap, "active": self.active}
+        return arrays, {"codes": self.codes, "active": self.active}
 
 
 def check(config):
-    """Raise ``UsageError`` for an unknown game or symmetry."""
-    actions.mirror_pairs(config.symmetry, config.env_id)
+    """Raise ``UsageError`` for an unknown game."""
+    rom_name(config.env_id)
 
 
 def learn(config):
     """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
     registry.encoder_class(config.features)
-    pairs = actions.mirror_pairs(config.symmetry, config.env_id)
     version = config.mode, config.difficulty
     codes = actions.choose(config.actions, config.env_id, config.frame_skip, *version)
-    swap = actions.mirrored(codes, pairs) if pairs else None
     if len(codes) < 2:
         raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
     scene, active = find_scene(config.env_id, config.frame_skip, *version)
-    return Arcade(scene, codes, swap, float(active))
+    return Arcade(scene, codes, float(active))
 
 
 def restored(arrays, facts):
     """The ``Arcade`` that a checkpoint holds. Raises nearly anything for what is none."""
-    codes, swap = [int(code) for code in facts["codes"]], facts["swap"]
-    if swap is not None:
-        swap = [int(action) for action in swap]
-        if sorted(swap) != list(range(len(codes))):
-            raise ValueError(f"actions exchanged as {swap}")
+    codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
     if backgrounds.ndim != 3 or backgrounds.shape[2] != WIDTH or not len(backgrounds) or backgrounds.shape[1] > 256:
         raise ValueError(f"backgrounds of shape {backgrounds.shape}")
@@ -121,4 +108,4 @@ def restored(arrays, facts):
     if classes.shape != (256,) or classes.max() >= 16:
         raise ValueError("classes of colours")
     active = facts["active"]
-    return Arcade(Scene(backgrounds, classes), codes, swap, None if active is None else float(active))
+    return Arcade(Scene(backgrounds, classes), codes, None if active is None else float(active))

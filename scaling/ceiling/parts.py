@@ -127,8 +127,10 @@ def look(envs, scripts, network=None, draw=False):
             for output, (env, _, _, drawn) in zip(outputs, active):
                 drawn.append(_draw(output[:-1], env))
         for env, script, *_ in active:
-            env.score += env.game.act(script.codes[t])
+            reward = env.game.act(script.codes[t])
+            env.score += reward
             env.steps += 1
+            env.paid = env.paid or reward != 0
         for env, *_ in active:
             env.observation = env.encoder.step(env.game.screen)
         for env, script, games, drawn in active:

@@ -166,7 +166,7 @@ class Measuring:
             "updates": updates,
             "exchanges_per_update": exchanges / updates,
             "bytes_per_update": size / updates,
-            "touched_rows": (numbers - policy.tail - 1) / policy.hidden,
+            "touched_rows": (numbers - policy.tail - 1) / policy.width,
             "rows": policy.rows,
             "phase_share": phases,
             **{name: last[name] for name in ("env_steps", "length_mean", "return_mean")},

@@ -87,7 +87,7 @@ class StubNetwork:
     def forward(self, observations):
         return [self._outputs.copy() for _ in observations]
 
-    def act(self, observations, chances, preferences=None, own_odds=False):
+    def act(self, observations, chances, preferences=None):
         outputs = self.forward(observations)
         return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
 

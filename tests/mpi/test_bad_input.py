@@ -18,9 +18,6 @@ CASES = {
         "--minibatch-size 300 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
-    "symmetry lacks": (["--symmetry", "NOOP:UP"], "--symmetry exchanges an action of the policy for one that it lacks"),
-    "symmetry twice": (["--symmetry", "RIGHT:LEFT,RIGHT:UP"], "--symmetry names an action twice"),
-    "symmetry": (["--symmetry", "RIHGT:LEFT"], "--symmetry names an unknown action 'RIHGT' (did you mean RIGHT?)"),
 }
 
 

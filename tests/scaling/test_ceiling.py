@@ -32,9 +32,10 @@ def bench(switch, tmp_path_factory):
     """A small trainer of one rank, two games a round that the frame cap ends, after its first update."""
     folder = tmp_path_factory.mktemp("bench")
     words = [*SMALL, "--max-frames", "1200", "--envs-per-rank", "2", "--run-dir", str(folder / "run")]
-    words += ["--button-games", "0.5"]  # a replay draws with such a game's preference
+    words += ["--explore", "1"]
     bench = parts.Bench(switch, *parse_train(words))
     update(bench)
+    bench.envs[0].preference = [1.0, -1.0, 0.5, 0.0, 0.0, -0.5]  # a replay draws with it
     bench.mark()
     return bench
 

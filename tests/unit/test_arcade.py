@@ -101,13 +101,13 @@ def test_the_policy_has_a_row_for_every_input(features):
     config = config_of("Boxing", "--features", features, "--hidden", 2)
     planes = np.zeros(256, dtype=np.uint8)
     planes[:3] = 0, 1, 2
-    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), planes, [0, 2, 3], None)
+    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), planes, [0, 2, 3])
     policy = build.make_policy(config, known)
-    assert policy.ties[0].shape[0] == known.inputs(config)
-    used = np.unique(policy.ties[0].indices)
+    assert policy.tie.shape[0] == known.inputs(config)
+    used = np.unique(policy.tie.indices)
     assert len(used) == policy.rows, "no row without an input"
-    assert (np.diff(policy.ties[0].indptr) > 0).all(), "no input without a row"
-    pixels = policy.ties[0][: 2 * 3 * 6400].data
+    assert (np.diff(policy.tie.indptr) > 0).all(), "no input without a row"
+    pixels = policy.tie[: 2 * 3 * 6400].data
     assert set(np.abs(pixels)) == {2 if features == "edge" else 1}
 
 
@@ -166,7 +166,7 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
     ends = {}
     for flags in ((), ("--life-loss",)):
         config = config_of("Breakout", "--sync", "steps", "--num-steps", 600, "--hidden", 2, *flags)
-        known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1, 3, 4], None)
+        known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1, 3, 4])
         env = Env(0, config, known)
         (lived,) = Player([env], known.codes, config, Phases()).play(build.make_policy(config, known).expand())
         ends[flags] = np.flatnonzero(lived.ends), [steps for _, steps in lived.games]
@@ -223,9 +223,9 @@ def test_a_difficulty_that_a_game_lacks_is_refused():
 
 
 def test_a_crowded_screen_is_said():
-    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], None, active=0.5)
+    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], active=0.5)
     assert any("sparse features hardly apply" in line for line in known.says(config_of("Breakout")))
-    calm = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], None, active=0.02)
+    calm = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], active=0.02)
     assert len(calm.says(config_of("Breakout"))) == 2
 
 

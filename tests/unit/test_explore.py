@@ -12,9 +12,8 @@ from pg_mpi.errors import UsageError
 from pg_mpi.game import arcade
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
-from pg_mpi.schedule import Stage
 
-FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5], None)
+FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5])
 
 
 def config_of(name, *flags):
@@ -64,60 +63,6 @@ def test_a_rewarded_game_is_followed_by_one_without():
     assert env.preference is None and not env.paid
 
 
-def test_some_early_games_favour_the_button():
-    """Of NOOP, FIRE, RIGHT, LEFT, RIGHTFIRE and LEFTFIRE the second and the last two hold it.
-
-    The records hold the policy's own odds: with those that were played by, a clipped ratio would forgive every failure
-    of the button and every success without it.
-    """
-    config = config_of("Pong", "--button-games", 0.25)
-    pong = arcade.learn(config)
-    assert pong.codes == [0, 1, 3, 4, 11, 12]
-    env, found = Env(0, config, pong), []
-    for _ in range(2000):
-        env.begin()
-        found.append(env.preference)
-    favoured = [preference for preference in found if preference is not None]
-    assert 400 < len(favoured) < 600 and all(each == [0, 2, 0, 0, 2, 2] for each in favoured)
-
-    player, network = Player([env], pong.codes, config, Phases()), build.make_policy(config, pong).expand()
-    env.preference = favoured[0]
-    lived = player.play(network, Stage(button_games=1.0))[0]
-    for seen, action, log_prob in zip(lived.seen, lived.actions, lived.log_probs):
-        logits = np.array(network.forward([seen])[0][:-1])
-        assert log_prob == pytest.approx(logits[action] - np.log(np.exp(logits).sum()), abs=1e-6)
-    assert np.isin(lived.actions, [1, 4, 5]).mean() > 0.7, "0.5 without"
-    env.begin()
-    assert env.preference == favoured[0]
-    env.button_games = 0.0
-    assert env.may_prefer(), "the game under way"
-    env.begin()
-    assert env.preference is None and not env.may_prefer()
-
-
-NO_BUTTON = {
-    "none": ("--button-games", 0),
-    "until it begins": ("--button-until", 0),
-    "no ratio": ("--method", "reinforce"),
-    "no action has it": ("--button-games", 1, "--actions", "NOOP,RIGHT,LEFT"),
-    "no annealing": ("--button-games", 1, "--anneal-timesteps", 0),
-}
-
-
-@pytest.mark.parametrize("flags", NO_BUTTON.values(), ids=NO_BUTTON)
-def test_who_favours_no_button(flags):
-    config = config_of("Pong", *flags, "--symmetry", "off")
-    env = Env(0, config, arcade.learn(config))
-    assert not env.may_prefer() and env.preference is None
-
-
-def test_an_env_without_others_favours_no_button():
-    """Two ranks of one env each learn with it; one env alone had lost nearly every point after 0.4 M steps."""
-    config = config_of("Pong", "--button-games", 1)
-    pong = arcade.learn(config)
-    assert Env(0, config, pong).preference and Env(0, config, pong, alone=True).preference is None
-
-
 def test_a_preference_goes_on_from_a_checkpoint():
     config = config_of("Freeway")
     env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
@@ -136,9 +81,8 @@ def test_a_preference_goes_on_from_a_checkpoint():
 
 def test_who_explores():
     assert config_of("Freeway").explore == 1 and config_of("Pong").explore == 0
-    assert config_of("Freeway", "--preset", "karpathy").explore == 0
-    with pytest.raises(UsageError, match="--explore plays by other probabilities"):
-        config_of("Pong", "--preset", "karpathy", "--explore", 1).check(1)
+    assert Env(0, config_of("Freeway"), FREEWAY).explore == 1
     for name in ("--preset", "karpathy"), ("--method", "reinforce"):
-        with pytest.raises(UsageError, match="--button-games means nothing for --method reinforce"):
-            config_of("Pong", *name, "--button-games", 0.5)
+        assert Env(0, config_of("Freeway", *name), FREEWAY).explore == 0
+        with pytest.raises(UsageError, match="--explore means nothing for --method reinforce"):
+            config_of("Pong", *name, "--explore", 1)

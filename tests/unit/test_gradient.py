@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie, random_rows, upside_down
+from pg_mpi.agent.tying import pixel_tie, random_rows
 
 SHAPE = (8, 16)
 RNG = np.random.default_rng(7)
@@ -96,10 +96,9 @@ def test_clip_norm():
     np.testing.assert_allclose(gradient, [0.6, 0.8])
 
 
-def make_policy(difference=False, tiles="on", mirror=False, **options):
+def make_policy(difference=False, tiles="on", **options):
     tie = pixel_tie(SHAPE, difference, tiles, dtype=np.float64)
-    ties = [tie, tie[upside_down(SHAPE)]] if mirror else [tie]
-    policy = Policy(ties, 5, 3, swap=[0, 2, 1] if mirror else None, dtype=np.float64, **options)
+    policy = Policy(tie, 5, 3, dtype=np.float64, **options)
     policy.theta[...] = RNG.normal(size=policy.theta.size) * 0.3
     return policy
 
@@ -117,15 +116,13 @@ KINDS = [
     {"tiles": "only"},
     {"difference": True},
     {"difference": True, "tiles": "off", "value": False, "biases": False, "parts": np.eye(3)[:, :2]},
-    {"mirror": True},
-    {"mirror": True, "difference": True},
-    {"mirror": True, "parts": np.array([[0, 0], [1, 0], [1, 1]])},
+    {"parts": np.array([[0, 0], [1, 0], [1, 1]])},
 ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_whole_policy(kind):
-    """d loss / d parameters through ties, mirror, ReLU and heads."""
+    """d loss / d parameters through tie, ReLU and heads."""
     policy, x = make_policy(**kind), observations()
     weights, xs = RNG.normal(size=(x.shape[0], 4)), policy.project(x)
 

@@ -116,7 +116,6 @@ FORGED = {
     "a huge setting": lambda arrays, facts: facts["identity"].update(hidden=10**15),
     "no codes": lambda arrays, facts: facts.pop("codes"),
     "codes that are none": lambda arrays, facts: facts.update(codes="fire"),
-    "swapped with nothing": lambda arrays, facts: facts.update(swap=[0, 1, 99]),
     "no counters": lambda arrays, facts: facts.update(learner={}),
     "a tally of words": lambda arrays, facts: facts["tally"].update(recent="none"),
     "envs that are no list": lambda arrays, facts: facts.update(envs=7),

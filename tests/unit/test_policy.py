@@ -1,4 +1,4 @@
-"""What the policy computes: against dense arithmetic, in the mirror, and as a distribution."""
+"""What the policy computes: against dense arithmetic, and as a distribution."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.network import sample
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie, upside_down
+from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game.actions import CODES
 
@@ -15,7 +15,7 @@ SHAPE = (80, 80)
 
 def test_plain_policy_equals_dense_arithmetic():
     rng = np.random.default_rng(0)
-    policy = Policy([pixel_tie(SHAPE, False, "off", np.float64)], 16, 3, dtype=np.float64)
+    policy = Policy(pixel_tie(SHAPE, False, "off", np.float64), 16, 3, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, bias, head_bias = policy.views(policy.theta)
     active = np.sort(rng.choice(12_800, 65, replace=False))
@@ -29,7 +29,7 @@ def test_plain_policy_equals_dense_arithmetic():
 def test_difference_tie_is_plus_minus_one():
     rng = np.random.default_rng(1)
     policy = Policy(
-        [pixel_tie(SHAPE, True, "off", np.float64)],
+        pixel_tie(SHAPE, True, "off", np.float64),
         8,
         2,
         value=False,
@@ -56,30 +56,12 @@ def test_tiles_share_weights_between_neighbours():
     assert shared[here, here + 6400] == 0  # the other plane shares nothing
 
 
-def test_symmetric_policy_in_the_mirror():
-    rng = np.random.default_rng(2)
-    tie = pixel_tie(SHAPE, False, "on", np.float64)
-    flip = upside_down(SHAPE)
-    policy = Policy([tie, tie[flip]], 8, 3, swap=[0, 2, 1], dtype=np.float64)
-    policy.theta[...] = rng.normal(size=policy.theta.size)
-    network = policy.expand()
-    active = rng.choice(12_800, 65, replace=False)
-    (seen,), (mirrored,) = network.forward([active]), network.forward([flip[active]])
-    np.testing.assert_allclose(mirrored, [seen[0], seen[2], seen[1], seen[3]], rtol=1e-9)
-    assert abs(seen[1] - seen[2]) > 1e-3
-
-
-def test_upside_down_turns_each_plane():
-    flip = upside_down((2, 3))
-    np.testing.assert_array_equal(flip, [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8])
-
-
 def test_a_logit_is_the_sum_of_its_parts():
     codes = [CODES[name] for name in ("NOOP", "FIRE", "UP", "LEFTFIRE", "UPLEFT")]
     made_of = game_actions.parts(codes)
     assert made_of == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]]
     rng = np.random.default_rng(5)
-    policy = Policy([pixel_tie(SHAPE, False, "only")], 8, 5, parts=made_of)
+    policy = Policy(pixel_tie(SHAPE, False, "only"), 8, 5, parts=made_of)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     ((noop, fire, up, left_fire, up_left, value),) = policy.expand().forward([np.array([3, 900, 7000])])
     assert noop == 0 and min(map(abs, (fire, up, value))) > 1e-3
@@ -88,27 +70,23 @@ def test_a_logit_is_the_sum_of_its_parts():
 
 def test_a_refreshed_network_is_the_expanded_one_bit_for_bit():
     rng = np.random.default_rng(4)
-    tie = pixel_tie(SHAPE, False, "only")
-    policy = Policy([tie, tie[upside_down(SHAPE)]], 16, 3, [0, 2, 1])
+    policy = Policy(pixel_tie(SHAPE, False, "only"), 16, 3)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     network, rows = policy.expand(), np.array([0, 7, 900, policy.rows - 1])
     part = policy.take(policy.theta, rows)
     policy.put(policy.theta, rows, part + rng.normal(size=part.size).astype(np.float32))
     stale, fresh = network.table.copy(), policy.expand()
-    assert 50 < (stale != fresh.table).any(axis=1).sum() < 500, "some inputs changed, most did not"
+    assert 25 < (stale != fresh.table).any(axis=1).sum() < 500, "some inputs changed, most did not"
     policy.refresh(network, rows)
     for name in ("table", "bias", "heads", "head_bias"):
         np.testing.assert_array_equal(getattr(network, name), getattr(fresh, name))
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("difference", [False, True])
-def test_playing_and_learning_compute_the_same(symmetric, difference):
+def test_playing_and_learning_compute_the_same(difference):
     """Rows of the expanded table summed, against the batch projected on the parameters."""
     rng = np.random.default_rng(3)
-    tie = pixel_tie(SHAPE, difference, "on")
-    ties, swap = ([tie, tie[upside_down(SHAPE)]], [0, 2, 1]) if symmetric else ([tie], None)
-    policy = Policy(ties, 32, 3, swap)
+    policy = Policy(pixel_tie(SHAPE, difference, "on"), 32, 3)
     policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05
     seen = [np.sort(rng.choice(12_800, n, replace=False)) for n in (0, 1, 65, 300)]
     starts = np.cumsum([0, *map(len, seen)])

@@ -25,20 +25,15 @@ from pg_mpi.trajectory import Trajectory
     ],
 )
 def test_what_the_share_of_the_annealing_makes_of_the_numbers(steps, anneal, kl, weight, rollouts):
-    config = TrainConfig(anneal_timesteps=1000, loss_weight=0.3, rollout_growth=4, button_games=0.0)
+    config = TrainConfig(anneal_timesteps=1000, loss_weight=0.3, rollout_growth=4)
     found = stage(config, steps)
-    assert dataclasses.astuple(found) == pytest.approx((anneal, kl, weight, rollouts, 0))
+    assert dataclasses.astuple(found) == pytest.approx((anneal, kl, weight, rollouts))
     assert type(found.rollouts) is int
 
 
 def test_without_annealing_all_stays_as_it_begins():
-    config = TrainConfig(anneal_timesteps=0, loss_weight=0.3, rollout_growth=4, button_games=0.2)
+    config = TrainConfig(anneal_timesteps=0, loss_weight=0.3, rollout_growth=4)
     assert stage(config, 10**9) == Stage(loss_weight=0.3)
-
-
-def test_the_button_is_favoured_in_early_games():
-    config = TrainConfig(anneal_timesteps=1000, button_games=0.2, button_until=0.15)
-    assert [stage(config, steps).button_games for steps in (0, 149, 150, 5000)] == [0.2, 0.2, 0, 0]
 
 
 def test_what_does_not_grow_stays():
@@ -71,7 +66,7 @@ def test_lost_points_count_their_weight_and_won_ones_count_whole(method):
         trajectory.record(np.array([3]), 0, -0.5, 0.0, reward, reward != 0)
     trajectory.end_game(0.0, 4)
     config = TrainConfig(method=method, gamma=1.0, gae_lambda=1.0)
-    batch = Batch([trajectory], Policy([pixel_tie((80, 80), False, "off")], 2, 2), "raw", 0.3)
+    batch = Batch([trajectory], Policy(pixel_tie((80, 80), False, "off"), 2, 2), "raw", 0.3)
     batch.estimate(config)
     expected = np.array([-0.3, -0.3, 1.0, 1.0])
     if method == "reinforce":  # a game's returns are standardised
