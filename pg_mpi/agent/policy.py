@@ -89,11 +89,16 @@ class Policy:
             biases[self.hidden :],
         )
 
-    def initialise(self, rng: np.random.Generator, scale: float) -> None:
-        """Random start: weights into hidden units normal * ``scale``, heads normal / sqrt(hidden), all others 0."""
-        first, heads, _, _ = self.views(self.theta)
-        first[:, : self.hidden] = rng.standard_normal((self.rows, self.hidden)) * scale
+    def initialise(self, rng: np.random.Generator, scale: float = 0.0, bias: float = 0.1) -> None:
+        """Random start: the heads normal / sqrt(hidden), the weights into hidden units normal * ``scale``.
+
+        With a scale of 0 it is the heads that tell units apart, and the bias keeps them on until they have learned.
+        """
+        first, heads, hidden_bias, _ = self.views(self.theta)
+        if scale:
+            first[:, : self.hidden] = rng.standard_normal((self.rows, self.hidden)) * scale
         heads[...] = rng.standard_normal(heads.shape) / sqrt(self.hidden)
+        hidden_bias[...] = bias
 
     # -- playing ----------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ HALVES, OCTAVES = (
     [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181],  # 2^(k/2)
     [0, 1, 2, 4, 8, 16, 32, 64, 128],  # 2^k
 )
-SPEEDS = [0, 2, 4, 8, 16, 32]  # half pixels a step
+SPEEDS = [0, 4, 12, 24]  # half pixels a step
 DRIFTS = [0, 4, 16]
 CHANGE = 4  # half pixels a step by which a blob's step differs from the one before where it speeds up or slows down
 
@@ -60,7 +60,7 @@ class Layout:
             "columns": one + _COLUMNS,
             "moves": one + _MOVES,
             "offsets": two + _OFFSETS,
-            "relations": two + _OFFSETS + _DIRECTIONS,
+            "relations": one + _OFFSETS + _DIRECTIONS,
             "crossings": one + _BESIDE,
             "drifting": one + _BESIDE + DRIFT,
         }
@@ -114,11 +114,11 @@ def inputs(blobs, layout):
 
 
 def _relation(mover, other, layout):
-    """The offset of a mover from another blob, and with its direction."""
+    """The offset of a mover from another blob; and with the mover's direction, whatever its colour."""
     offsets = signed_bin(_half(mover.y - other.y), OCTAVES), signed_bin(_half(mover.x - other.x), OCTAVES)
     place = mover.colour, other.colour, *offsets
     yield layout.number("offsets", *place)
-    yield layout.number("relations", *place, 1 + _sign(mover.vy), 1 + _sign(mover.vx))
+    yield layout.number("relations", *place[1:], 1 + _sign(mover.vy), 1 + _sign(mover.vx))
 
 
 def _crossing(mover, other, axis, layout):

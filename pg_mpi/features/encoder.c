@@ -10,7 +10,7 @@ enum { WIDTH = 160, HEIGHT = 256, MOST_RUNS = 1024, MOST_BLOBS = 96, MOST_PAIRS 
 enum { REACH = 8, SIZE_WEIGHT = 4, TILE = 8, CELL = 16, BANDS = 32, CHANGE = 4 };
 enum { TILES_DOWN = HEIGHT / TILE, TILES_ACROSS = WIDTH / TILE, TILES = TILES_DOWN * TILES_ACROSS };
 enum { ROWS = HEIGHT * (WIDTH / BANDS), COLUMNS = WIDTH * (HEIGHT / BANDS) };
-enum { SPEEDS = 13, MOVES = (HEIGHT / CELL) * (WIDTH / CELL) * SPEEDS * SPEEDS };
+enum { SPEEDS = 9, MOVES = (HEIGHT / CELL) * (WIDTH / CELL) * SPEEDS * SPEEDS };
 enum { OCTAVES = 19, OFFSETS = OCTAVES * OCTAVES, RELATIONS = 9 * OFFSETS };
 enum { TIMES = 6, LONGEST = 1 << (TIMES - 1), HALVES = 33, CROSSINGS = 2 * 2 * TIMES * HALVES };
 enum { DRIFTS = 7, DRIFTING = CROSSINGS * DRIFTS * 3 };
@@ -157,7 +157,7 @@ static int halves(int number)
 
 static int speed(int step)
 {
-    static const int16_t ends[] = {0, 2, 4, 8, 16, 32};
+    static const int16_t ends[] = {0, 4, 12, 24};
     return bin(step, ends, SPEEDS / 2);
 }
 
@@ -178,7 +178,7 @@ static layout layout_of(int colours)
     at.moves = at.columns + colours * COLUMNS;
     at.offsets = at.moves + colours * MOVES;
     at.relations = at.offsets + colours * colours * OFFSETS;
-    at.crossings = at.relations + colours * colours * RELATIONS;
+    at.crossings = at.relations + colours * RELATIONS;
     at.drifting = at.crossings + colours * CROSSINGS;
     return at;
 }
@@ -196,10 +196,9 @@ static int64_t *place(const blob *b, const layout *at, int64_t *out)
 
 static int64_t *relation(const blob *mover, const blob *other, int colours, const layout *at, int64_t *out)
 {
-    int place = (mover->colour * colours + other->colour) * OFFSETS
-        + octave((mover->y - other->y) / 2) * OCTAVES + octave((mover->x - other->x) / 2);
-    *out++ = at->offsets + place;
-    *out++ = at->relations + place * 9 + (1 + sign(mover->vy)) * 3 + 1 + sign(mover->vx);
+    int place = octave((mover->y - other->y) / 2) * OCTAVES + octave((mover->x - other->x) / 2);
+    *out++ = at->offsets + (mover->colour * colours + other->colour) * OFFSETS + place;
+    *out++ = at->relations + (other->colour * OFFSETS + place) * 9 + (1 + sign(mover->vy)) * 3 + 1 + sign(mover->vx);
     return out;
 }
 

@@ -109,18 +109,18 @@ def test_inputs_of_a_ball_that_flies_at_a_paddle():
     expected = {
         ("rows", 0, 100, 2),
         ("columns", 0, 80, 3),
-        ("moves", 0, 6, 5, 6 + 3, 6 + 4),
+        ("moves", 0, 6, 5, 4 + 2, 4 + 3),
         ("offsets", 0, 0, 9 - 5, 9 - 6),
-        ("relations", 0, 0, 9 - 5, 9 - 6, 2, 2),
+        ("relations", 0, 9 - 5, 9 - 6, 2, 2),
         ("crossings", 0, 0, 1, 2, 16 - 5),
         ("drifting", 0, 0, 1, 2, 16 - 5, 3 - 2, 0),
         ("crossings", 0, 1, 1, 2, 16 + 8),  # in 3.3 steps it has the paddle's row, 13 half columns beside it
         ("drifting", 0, 1, 1, 2, 16 + 8, 3, 1),
         ("rows", 0, 110, 3),
         ("columns", 0, 100, 3),
-        ("moves", 0, 6, 6, 6 - 3, 6),
+        ("moves", 0, 6, 6, 4 - 2, 4),
         ("offsets", 0, 0, 9 + 5, 9 + 6),
-        ("relations", 0, 0, 9 + 5, 9 + 6, 0, 1),
+        ("relations", 0, 9 + 5, 9 + 6, 0, 1),
         ("crossings", 0, 1, 0, 2, 16 + 11),  # the paddle has the ball's row in 2.5 steps
         ("drifting", 0, 1, 0, 2, 16 + 11, 5, 1),
     }

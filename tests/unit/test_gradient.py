@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie, random_rows
 
-SHAPE = (8, 16)
 RNG = np.random.default_rng(7)
 
 
@@ -96,81 +93,68 @@ def test_clip_norm():
     np.testing.assert_allclose(gradient, [0.6, 0.8])
 
 
-def make_policy(difference=False, tiles="on", **options):
-    tie = pixel_tie(SHAPE, difference, tiles, dtype=np.float64)
-    policy = Policy(tie, 5, 3, dtype=np.float64, **options)
-    policy.theta[...] = RNG.normal(size=policy.theta.size) * 0.3
-    return policy
-
-
-def observations(n=12, active=20):
-    """Random index sets, csr (n, inputs) of ones."""
-    inputs = 2 * SHAPE[0] * SHAPE[1]
-    columns = np.concatenate([RNG.choice(inputs, active, replace=False) for _ in range(n)])
-    return csr_matrix((np.ones(n * active), columns, np.arange(0, n * active + 1, active)), shape=(n, inputs))
-
-
+INPUTS = 2000
 KINDS = [
     {},
-    {"tiles": "off"},
-    {"tiles": "only"},
-    {"difference": True},
-    {"difference": True, "tiles": "off", "value": False, "biases": False, "parts": np.eye(3)[:, :2]},
+    {"signed": True},
+    {"signed": True, "plain": True, "parts": np.eye(3)[:, :2]},
     {"parts": np.array([[0, 0], [1, 0], [1, 1]])},
 ]
 
 
+def made_up(kind, n=12, active=20):
+    """A policy, and random observations as it takes them."""
+    policy = Policy(INPUTS, 5, 3, dtype=np.float64, **kind)
+    policy.theta[...] = RNG.normal(size=policy.theta.size) * 0.3
+    observed = np.concatenate([RNG.choice(policy.rows, active, replace=False) for _ in range(n)])
+    if kind.get("signed"):
+        observed += policy.rows * RNG.integers(0, 2, len(observed))
+    return policy, policy.gathered(observed.astype(np.int32), np.full(n, active))
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_whole_policy(kind):
-    """d loss / d parameters through tie, ReLU and heads."""
-    policy, x = make_policy(**kind), observations()
-    weights, xs = RNG.normal(size=(x.shape[0], 4)), policy.project(x)
+    """d loss / d parameters through both layers and the direct connections."""
+    policy, x = made_up(kind)
+    weights = RNG.normal(size=(x.shape[0], 4))
 
     def loss(theta):
-        return (policy.forward(theta, xs)[0] * weights).sum()
+        return (policy.forward(theta, x)[0] * weights).sum()
 
     start = policy.theta
-    folded = np.full_like(start, np.nan)
-    policy.backward(start, xs, policy.forward(start, xs)[1], weights, folded)
-    chosen = RNG.choice(start.size, 150, replace=False)
+    found = np.full_like(start, np.nan)
+    policy.backward(start, x, policy.forward(start, x)[1], weights, found)
+    chosen = RNG.choice(start.size, 200, replace=False)
     chosen = np.unique(np.append(chosen, np.arange(start.size - policy.tail, start.size)))
     for index in chosen:
         up, down = start.copy(), start.copy()
         up[index] += 1e-6
         down[index] -= 1e-6
-        assert folded[index] == pytest.approx((loss(up) - loss(down)) / 2e-6, abs=1e-6), index
-    assert np.count_nonzero(folded[chosen]) > 20
+        assert found[index] == pytest.approx((loss(up) - loss(down)) / 2e-6, abs=1e-6), index
+    assert np.count_nonzero(found[chosen]) > 20
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_touched_rows_give_the_whole_gradient(kind):
     """Outputs and gradient on the touched rows are those on all rows; no other row has a gradient."""
-    policy, x = make_policy(**kind), observations(n=3)
-    xs = policy.project(x)
-    rows = np.flatnonzero(policy.used_rows(xs))
+    policy, x = made_up(kind, n=3)
+    rows = np.flatnonzero(policy.used_rows(x))
     d_outputs = RNG.normal(size=(3, 4))
 
-    def gradient(theta, xs):
-        outputs, hidden = policy.forward(theta, xs)
+    def gradient(theta, x):
+        outputs, units = policy.forward(theta, x)
         out = np.full_like(theta, np.nan)
-        policy.backward(theta, xs, hidden, d_outputs, out)
+        policy.backward(theta, x, units, d_outputs, out)
         return outputs, out
 
     part = policy.take(policy.theta, rows)
-    whole_outputs, whole = gradient(policy.theta, xs)
-    part_outputs, of_part = gradient(part, policy.restrict(xs, rows))
+    whole_outputs, whole = gradient(policy.theta, x)
+    part_outputs, of_part = gradient(part, policy.restrict(x, rows))
     np.testing.assert_allclose(part_outputs, whole_outputs, rtol=1e-12)
     spread = np.zeros_like(whole)
     policy.put(spread, rows, of_part)
     np.testing.assert_allclose(spread, whole, rtol=1e-12, atol=1e-14)
     assert part.size < policy.theta.size
-
-
-def test_random_rows_are_the_pixels():
-    tie = pixel_tie(SHAPE, False, "on")
-    fine = random_rows(SHAPE, False, "on")
-    assert len(fine) == 2 * SHAPE[0] * SHAPE[1]
-    np.testing.assert_array_equal(tie.tocsc()[:, fine].sum(axis=0), 1)
 
 
 def test_self_imitation(samples):

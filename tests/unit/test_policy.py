@@ -2,58 +2,44 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from pg_mpi.agent.network import sample
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.game import actions as game_actions
 from pg_mpi.game.actions import CODES
 
-SHAPE = (80, 80)
+INPUTS = 12_800
 
 
 def test_plain_policy_equals_dense_arithmetic():
     rng = np.random.default_rng(0)
-    policy = Policy(pixel_tie(SHAPE, False, "off", np.float64), 16, 3, dtype=np.float64)
+    policy = Policy(INPUTS, 16, 3, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, bias, head_bias = policy.views(policy.theta)
-    active = np.sort(rng.choice(12_800, 65, replace=False))
-    dense = np.zeros(12_800)
+    active = np.sort(rng.choice(INPUTS, 65, replace=False))
+    dense = np.zeros(INPUTS)
     dense[active] = 1
-    expected = np.maximum(dense @ first + bias, 0) @ heads + head_bias
+    hidden, direct = first[:, :16], first[:, 16:]
+    assert direct.shape == (INPUTS, 4)
+    expected = np.maximum(dense @ hidden + bias, 0) @ heads + dense @ direct + head_bias
     (outputs,) = policy.expand().forward([active])
     np.testing.assert_allclose(outputs, expected, rtol=1e-12)
 
 
-def test_difference_tie_is_plus_minus_one():
+def test_signed_inputs_are_plus_minus_one():
     rng = np.random.default_rng(1)
-    policy = Policy(
-        pixel_tie(SHAPE, True, "off", np.float64),
-        8,
-        2,
-        value=False,
-        biases=False,
-        parts=np.array([[1], [0]]),
-        dtype=np.float64,
-    )
+    policy = Policy(INPUTS, 8, 2, parts=np.array([[1], [0]]), signed=True, plain=True, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, _, _ = policy.views(policy.theta)
+    assert first.shape == (6400, 8) and policy.theta.size == 6400 * 8 + 8
     frame = np.zeros(6400)
     frame[[5, 70]], frame[[9, 6399]] = 1, -1
     logit = np.maximum(frame @ first, 0) @ heads[:, 0]
-    (outputs,) = policy.expand().forward([np.array([5, 70, 6400 + 9, 6400 + 6399])])
+    active = np.array([5, 70, 6400 + 9, 6400 + 6399])
+    (outputs,) = policy.expand().forward([active])
     np.testing.assert_allclose(outputs, [logit, 0, 0], rtol=1e-12)
-
-
-def test_tiles_share_weights_between_neighbours():
-    tie = pixel_tie(SHAPE, False, "on").tocsr()
-    shared = (tie @ tie.T).tocsr()
-    here = 40 * 80 + 40
-    assert shared[here, here + 1] == 2  # the same 4 x 4 tile and the same band of eight columns
-    assert shared[here, here + 5] == 1  # the band alone
-    assert shared[here, here + 80] == 1  # the next row: the square tile alone
-    assert shared[here, here + 6400] == 0  # the other plane shares nothing
+    learned, _ = policy.forward(policy.theta, policy.gathered(active, np.array([4])))
+    np.testing.assert_allclose(learned[0], [logit, 0, 0], rtol=1e-12)
 
 
 def test_a_logit_is_the_sum_of_its_parts():
@@ -61,38 +47,50 @@ def test_a_logit_is_the_sum_of_its_parts():
     made_of = game_actions.parts(codes)
     assert made_of == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]]
     rng = np.random.default_rng(5)
-    policy = Policy(pixel_tie(SHAPE, False, "only"), 8, 5, parts=made_of)
+    policy = Policy(100, 8, 5, parts=np.array(made_of), dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
-    ((noop, fire, up, left_fire, up_left, value),) = policy.expand().forward([np.array([3, 900, 7000])])
-    assert noop == 0 and min(map(abs, (fire, up, value))) > 1e-3
-    assert left_fire - fire == pytest.approx(up_left - up, rel=1e-5)
+    first, heads, bias, head_bias = policy.views(policy.theta)
+    x = first[7] + first[50]
+    up, left, fire, value = np.maximum(x[:8] + bias, 0) @ heads + x[8:] + head_bias
+    (outputs,) = policy.expand().forward([np.array([7, 50])])
+    np.testing.assert_allclose(outputs, [0, fire, up, left + fire, up + left, value], rtol=1e-12)
 
 
-def test_a_refreshed_network_is_the_expanded_one_bit_for_bit():
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_refreshed_network_is_a_new_one(signed):
     rng = np.random.default_rng(4)
-    policy = Policy(pixel_tie(SHAPE, False, "only"), 16, 3)
+    policy = Policy(200, 8, 3, signed=signed)
     policy.theta[...] = rng.normal(size=policy.theta.size)
-    network, rows = policy.expand(), np.array([0, 7, 900, policy.rows - 1])
-    part = policy.take(policy.theta, rows)
-    policy.put(policy.theta, rows, part + rng.normal(size=part.size).astype(np.float32))
-    stale, fresh = network.table.copy(), policy.expand()
-    assert 25 < (stale != fresh.table).any(axis=1).sum() < 500, "some inputs changed, most did not"
+    network, rows = policy.expand(), np.array([3, 40, 99])
+    changed = policy.take(policy.theta, rows)
+    policy.put(policy.theta, rows, changed + 1)
     policy.refresh(network, rows)
-    for name in ("table", "bias", "heads", "head_bias"):
+    fresh = policy.expand()
+    for name in ("table", "bias", "last", "last_bias"):
         np.testing.assert_array_equal(getattr(network, name), getattr(fresh, name))
 
 
-@pytest.mark.parametrize("difference", [False, True])
-def test_playing_and_learning_compute_the_same(difference):
-    """Rows of the expanded table summed, against the batch projected on the parameters."""
+@pytest.mark.parametrize("signed", [False, True])
+def test_playing_and_learning_compute_the_same(signed):
     rng = np.random.default_rng(3)
-    policy = Policy(pixel_tie(SHAPE, difference, "on"), 32, 3)
+    policy = Policy(INPUTS, 32, 3, signed=signed)
     policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05
-    seen = [np.sort(rng.choice(12_800, n, replace=False)) for n in (0, 1, 65, 300)]
-    starts = np.cumsum([0, *map(len, seen)])
-    x = csr_matrix((np.ones(starts[-1], np.float32), np.concatenate(seen), starts), shape=(4, 12_800))
-    played, (learned, _) = policy.expand().forward(seen), policy.forward(policy.theta, policy.project(x))
+    seen = [np.sort(rng.choice(INPUTS, n, replace=False)) for n in (0, 1, 65, 300)]
+    x = policy.gathered(np.concatenate(seen).astype(np.int32), np.array([len(each) for each in seen]))
+    played, (learned, _) = policy.expand().forward(seen), policy.forward(policy.theta, x)
     np.testing.assert_allclose(played, learned, rtol=1e-4, atol=1e-5)
+
+
+def test_a_new_policy_is_nearly_uniform_and_every_unit_learns():
+    """The first layer starts at 0 and the units are on: the gradient reaches every one of them."""
+    policy = Policy(50, 8, 4)
+    policy.initialise(np.random.default_rng(0))
+    (outputs,) = policy.expand().forward([np.array([1, 2])])
+    assert np.ptp(outputs[:4]) < 0.5
+    x, out = policy.gathered(np.array([1, 2], np.int32), np.array([2])), np.empty_like(policy.theta)
+    _, units = policy.forward(policy.theta, x)
+    policy.backward(policy.theta, x, units, np.array([[1, -1, 0, 0, 1]], np.float32), out)
+    assert np.count_nonzero(policy.views(out)[0][1]) >= 8
 
 
 def test_sample_follows_softmax():
