@@ -15,10 +15,9 @@ import numpy as np
 from pg_mpi.agent.advantages import discounted_returns, standardise
 from pg_mpi.agent.optimizer import RMSProp
 from pg_mpi.cluster import job, launched, pinning
+from pg_mpi.features.difference import POSITIONS, DifferenceEncoder
 from pg_mpi.game.actions import choose
 from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.eye import PIXELS, Eye
-from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.survey import find_scene
 from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import write_json
@@ -33,17 +32,17 @@ class Dense:
     def __init__(self, world, phases):
         self._world, self._phases = world, phases
         rng = stream(0, WEIGHTS)
-        self._theta = np.concatenate((rng.standard_normal(HIDDEN * PIXELS) / 80, rng.standard_normal(HIDDEN) / 14))
+        self._theta = np.concatenate((rng.standard_normal(HIDDEN * POSITIONS) / 80, rng.standard_normal(HIDDEN) / 14))
         self._optimizer = RMSProp(self._theta.size, dtype=np.float64)
         self._uniform = stream(0, ACTIONS, world.rank).random
         self._game = AtariGame(GAME, stream(0, STICKY, world.rank))
-        self._encoder = FrameEncoder("difference", Eye(world.on_root(find_scene, GAME)[0]))
+        self._encoder = DifferenceEncoder(world.on_root(find_scene, GAME)[0])
         self._codes = choose("RIGHT,LEFT", GAME, 4)  # up and down
         self._observation = self._encoder.start(self._game.screen)
 
     def weights(self):
-        """The layers, views: (HIDDEN, PIXELS) and (HIDDEN,)."""
-        return self._theta[:-HIDDEN].reshape(HIDDEN, PIXELS), self._theta[-HIDDEN:]
+        """The layers, views: (HIDDEN, POSITIONS) and (HIDDEN,)."""
+        return self._theta[:-HIDDEN].reshape(HIDDEN, POSITIONS), self._theta[-HIDDEN:]
 
     def play(self, until):
         """One game, or as much of it as fits until a time: inputs, hidden, choices less probabilities, rewards."""
@@ -51,8 +50,8 @@ class Dense:
         inputs, hidden, misses, rewards = [], [], [], []
         while monotonic() < until:
             with self._phases("features"):
-                x = np.zeros(PIXELS)
-                x[self._observation % PIXELS] = np.where(self._observation < PIXELS, 1.0, -1.0)
+                x = np.zeros(POSITIONS)
+                x[self._observation % POSITIONS] = np.where(self._observation < POSITIONS, 1.0, -1.0)
             with self._phases("inference"):
                 h = np.maximum(first @ x, 0)
                 up = 1 / (1 + np.exp(-(last @ h)))

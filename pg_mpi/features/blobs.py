@@ -1,7 +1,7 @@
 """Foreground runs → blobs, and the step that each blob has made since the screen before.
 
 A blob is a connected component of foreground pixels of one colour class: runs of adjacent rows are connected where
-they share a column. Positions are those of the centre of its bounding box in half pixels (top + bottom row, left +
+they touch, corners included, and runs of one row where at most one pixel is between them. Positions are those of the centre of its bounding box in half pixels (top + bottom row, left +
 right column), so that they are whole numbers.
 """
 
@@ -50,9 +50,8 @@ def find(runs):
             above += 1
         for k in range(above, i):
             other_row, other_first, other_last, other_colour = runs[k]
-            if other_row == row:
-                break
-            if other_colour == colour and other_first <= last and other_last >= first:
+            reach = 1 if other_row < row else 2
+            if other_colour == colour and other_first <= last + reach and other_last >= first - reach:
                 one, two = root(k), root(i)
                 parents[max(one, two)] = min(one, two)
     boxes = {}

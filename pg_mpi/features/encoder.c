@@ -72,16 +72,20 @@ static int root(run *runs, int i)
     return i;
 }
 
-/* Join the runs of a row, from ``start`` on, with those of the row above, from ``above`` on. */
-static void join(run *runs, int above, int start, int end)
+static void join(run *runs, int k, int i)
+{
+    if (runs[k].colour != runs[i].colour) return;
+    int one = root(runs, k), two = root(runs, i);
+    if (one < two) runs[two].parent = one; else runs[one].parent = two;
+}
+
+/* Join the runs of a row, from ``start`` on, with those of the row above, from ``above`` on, and with each other. */
+static void join_row(run *runs, int above, int start, int end)
 {
     for (int i = start; i < end; i++) {
-        while (above < start && runs[above].last < runs[i].first) above++;
-        for (int k = above; k < start && runs[k].first <= runs[i].last; k++) {
-            if (runs[k].colour != runs[i].colour) continue;
-            int one = root(runs, k), two = root(runs, i);
-            if (one < two) runs[two].parent = one; else runs[one].parent = two;
-        }
+        while (above < start && runs[above].last < runs[i].first - 1) above++;
+        for (int k = above; k < start && runs[k].first <= runs[i].last + 1; k++) join(runs, k, i);
+        for (int k = i - 1; k >= start && runs[k].last >= runs[i].first - 2; k--) join(runs, k, i);
     }
 }
 
@@ -284,7 +288,7 @@ static int observe(memory *m, int first)
             runs[i].parent = i;
         }
         many |= end > MOST_RUNS;
-        if (!many) join(runs, above, start, end);
+        if (!many) join_row(runs, above, start, end);
         above = start;
         count = end;
     }

@@ -7,10 +7,12 @@ from oracle.karpathy_serial import play_and_learn
 
 from pg_mpi import build
 from pg_mpi.config import parse_train
+from pg_mpi.features.foreground import Scene
 from pg_mpi.game.arcade import Arcade
 from pg_mpi.record import checkpoint
 
 SEED = 4
+SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_follows_the_oracle(tmp_path, flags, options):
     assert games >= 4
 
     config, _ = parse_train([str(flag) for flag in flags])
-    start = build.make_policy(config, Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [3, 4]))
+    start = build.make_policy(config, Arcade(SCENE, [3, 4]))
     first, heads, _, _ = start.views(start.theta)
     rate = config.learning_rate
     oracle = play_and_learn(games, seed=SEED, w1=first.T, w2=heads[:, 0], learning_rate=rate, sticky=0.0, **options)

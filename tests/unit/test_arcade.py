@@ -7,14 +7,16 @@ from pg_mpi import build
 from pg_mpi.batch import learned
 from pg_mpi.config import parse_train
 from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.features.foreground import Scene
 from pg_mpi.game import arcade, choice
 from pg_mpi.game.atari import FOR_TWO, AtariGame, atari_ids
-from pg_mpi.game.eye import PIXELS, Eye, crop
-from pg_mpi.game.features import FrameEncoder
-from pg_mpi.game.survey import MOST_PLANES, colour_planes, find_scene
+from pg_mpi.game.survey import MOST_CLASSES, colour_classes, find_scene
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 from pg_mpi.trajectory import Trajectory
+
+
+SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
 
 def config_of(name, *flags):
@@ -24,91 +26,53 @@ def config_of(name, *flags):
 # -- colours --------------------------------------------------------------------------------------------
 
 
-def test_one_plane_where_places_tell_colours():
+def test_one_class_where_places_tell_colours():
     counts = np.zeros((10, 256), dtype=np.int64)
     counts[:5, 7] = counts[5:, 9] = 100  # two colours, each in places of its own
-    assert not colour_planes(counts).any()
-    assert not colour_planes(np.zeros((10, 256), dtype=np.int64)).any(), "nothing was ever active"
+    assert not colour_classes(counts).any()
+    assert not colour_classes(np.zeros((10, 256), dtype=np.int64)).any(), "nothing was ever in the foreground"
 
 
-def test_commonest_colours_have_planes_of_their_own():
+def test_commonest_colours_have_classes_of_their_own():
     counts = np.zeros((10, 256), dtype=np.int64)
     for colour, times in ((3, 50), (200, 40), (17, 30), (5, 20), (90, 10)):
         counts[:, colour] = times
-    planes = colour_planes(counts)
-    assert [planes[colour] for colour in (3, 200, 17, 5, 90, 0)] == [0, 1, 2, 3, 3, 3]
-    assert planes.max() == MOST_PLANES - 1
+    classes = colour_classes(counts)
+    assert [classes[colour] for colour in (3, 200, 17, 5, 90, 0)] == [0, 1, 2, 3, 3, 3]
+    assert classes.max() == MOST_CLASSES - 1
 
 
-def test_two_colours_in_the_same_places_are_two_planes():
+def test_two_colours_in_the_same_places_are_two_classes():
     counts = np.zeros((10, 256), dtype=np.int64)
     counts[:, 4], counts[:, 8] = 60, 50
-    planes = colour_planes(counts)
-    assert planes[4] == 0 and planes[8] == 1 and planes.max() == 2  # the rest, which nobody has seen yet
+    classes = colour_classes(counts)
+    assert classes[4] == 0 and classes[8] == 1 and classes.max() == 2  # the rest, which has not been seen yet
 
 
 def test_pong_needs_no_colours_and_boxing_does():
-    backgrounds, planes, active = find_scene("ALE/Pong-v5")
-    assert not planes.any() and 0.001 < active < 0.01
-    _, planes, active = find_scene("ALE/Boxing-v5")
-    assert planes.max() > 0 and active < 0.1
+    scene, active = find_scene("ALE/Pong-v5")
+    assert scene.backgrounds.shape == (2, 210, 160) and np.unique(scene.backgrounds[1]).tolist() == [228]
+    assert scene.colours == 1 and 0.001 < active < 0.01
+    scene, active = find_scene("ALE/Boxing-v5")
+    assert scene.colours > 1 and active < 0.1
 
 
-@pytest.mark.parametrize("kind", ["pair", "difference", "motion", "course", "edge"])
-def test_coloured_features_are_those_of_each_plane_by_itself(kind):
-    """Against masks of whole screens, plane by plane; what moves is found whatever its colour."""
-    backgrounds, planes, _ = find_scene("ALE/Boxing-v5")
-    coloured, plain = (FrameEncoder(kind, Eye(backgrounds, given)) for given in (planes, None))
-    rng, colours = np.random.default_rng(3), int(planes.max()) + 1
-    game = AtariGame("ALE/Boxing-v5", rng)
-
-    def masks():
-        colour = crop(game.screen).ravel()
-        active = ~(colour == backgrounds.reshape(-1, PIXELS)).any(axis=0)
-        return np.concatenate([active & (planes[colour] == plane) for plane in range(colours)])
-
-    observations, before, lone = (coloured.start(game.screen), plain.start(game.screen)), masks(), 0
-    for _ in range(120):
-        game.act(game.actions[rng.integers(18)])
-        observations, now = (coloured.step(game.screen), plain.step(game.screen)), masks()
-        size = colours * PIXELS
-        seen = np.zeros(2 * size, dtype=bool)
-        pixels = observations[0][observations[0] < 2 * size]
-        seen[pixels] = True
-        if kind == "pair":
-            np.testing.assert_array_equal(seen, np.concatenate((now, before)))
-        if kind == "difference":
-            np.testing.assert_array_equal(seen, np.concatenate((now & ~before, before & ~now)))
-        if kind == "edge" and not seen[size:].any():  # it is no crowd
-            lone += 1
-            fields = np.pad(now.reshape(-1, 80), ((0, 0), (1, 0)))
-            np.testing.assert_array_equal(seen[:size], (fields[:, 1:] & ~fields[:, :-1]).ravel())
-        elif kind in ("motion", "course"):
-            np.testing.assert_array_equal(seen[:size], now)
-        if kind in ("motion", "course", "edge"):
-            moved = observations[1][observations[1] >= 2 * PIXELS]
-            np.testing.assert_array_equal(observations[0][len(pixels) :] - 2 * size, moved - 2 * PIXELS)
-        before = now
-    assert kind != "edge" or lone > 30
-    other = FrameEncoder(kind, Eye(backgrounds, planes))
-    np.testing.assert_array_equal(other.restore(coloured.state()), observations[0])
-    game.act(0)
-    np.testing.assert_array_equal(other.step(game.screen), coloured.step(game.screen))
-
-
-@pytest.mark.parametrize("features", ["edge", "motion", "pair", "difference"])
-def test_the_policy_has_a_row_for_every_input(features):
-    config = config_of("Boxing", "--features", features, "--hidden", 2)
-    planes = np.zeros(256, dtype=np.uint8)
-    planes[:3] = 0, 1, 2
-    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), planes, [0, 2, 3])
-    policy = build.make_policy(config, known)
-    assert policy.tie.shape[0] == known.inputs(config)
-    used = np.unique(policy.tie.indices)
-    assert len(used) == policy.rows, "no row without an input"
-    assert (np.diff(policy.tie.indptr) > 0).all(), "no input without a row"
-    pixels = policy.tie[: 2 * 3 * 6400].data
-    assert set(np.abs(pixels)) == {2 if features == "edge" else 1}
+@pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway", "Seaquest"])
+def test_other_games_are_sparse_and_alive(name):
+    env_id, rng = f"ALE/{name}-v5", np.random.default_rng(1)
+    known = arcade.learn(config_of(name))
+    game, encoder = AtariGame(env_id, rng), known.make_encoder(config_of(name))
+    counts, changes, observation = [], 0, encoder.start(game.screen)
+    for _ in range(500):
+        if game.over():
+            game.reset()
+            encoder.start(game.screen)
+        game.act(game.actions[rng.integers(len(game.actions))])
+        before, observation = observation, encoder.step(game.screen)
+        counts.append(len(observation))
+        changes += not np.array_equal(before, observation)
+    assert 10 < np.mean(counts) < 0.01 * encoder.size
+    assert changes > 400, "what moves must be seen"
 
 
 # -- games ----------------------------------------------------------------------------------------------
@@ -166,7 +130,7 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
     ends = {}
     for flags in ((), ("--life-loss",)):
         config = config_of("Breakout", "--sync", "steps", "--num-steps", 600, "--hidden", 2, *flags)
-        known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1, 3, 4])
+        known = arcade.Arcade(SCENE, [0, 1, 3, 4])
         env = Env(0, config, known)
         (lived,) = Player([env], known.codes, config, Phases()).play(build.make_policy(config, known).expand())
         ends[flags] = np.flatnonzero(lived.ends), [steps for _, steps in lived.games]
@@ -223,9 +187,9 @@ def test_a_difficulty_that_a_game_lacks_is_refused():
 
 
 def test_a_crowded_screen_is_said():
-    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], active=0.5)
+    known = arcade.Arcade(SCENE, [0, 1], active=0.5)
     assert any("sparse features hardly apply" in line for line in known.says(config_of("Breakout")))
-    calm = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 1], active=0.02)
+    calm = arcade.Arcade(SCENE, [0, 1], active=0.02)
     assert len(calm.says(config_of("Breakout"))) == 2
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from pg_mpi.errors import CheckpointError, UsageError
 from pg_mpi.game.atari import AtariGame, rom_name
-from pg_mpi.game.eye import crop
 
 gymnasium.register_envs(ale_py)
 
@@ -138,10 +137,3 @@ def test_frame_cap_truncates():
         steps += 1
     assert game.truncated()
     assert steps <= 101
-
-
-def test_crop_is_a_view():
-    screen = np.arange(210 * 160).reshape(210, 160)
-    assert crop(screen).shape == (80, 80)
-    assert crop(screen)[0, 0] == 35 * 160
-    assert crop(screen)[-1, -1] == 193 * 160 + 158

@@ -37,20 +37,27 @@ def test_runs_end_at_a_gap_at_another_colour_class_and_at_the_edge():
     ]
 
 
+def test_runs_of_another_colour_do_not_hide_a_gap_of_one_pixel():
+    drawn = screen((9, 20, 1, 1, 7), (9, 21, 1, 1, 5), (9, 22, 1, 1, 7))
+    assert blobs.find(runs(drawn, scene())) == [Blob(18, 42, 1, 3, 0), Blob(18, 42, 1, 1, 1)]
+
+
 def test_a_pixel_of_any_background_colour_is_background():
     assert runs(screen((0, 0, 210, 160, 9)), scene(9)) == []
     assert runs(screen((0, 0, 210, 160, 9), (7, 8, 1, 1, 3)), scene(9)) == [(7, 8, 8, 0)]
 
 
-def test_blobs_are_connected_by_shared_columns_of_one_colour_class():
+def test_blobs_are_connected_where_runs_of_one_colour_class_touch():
     u_shape = [(10, 10, 4, 2, 7), (10, 20, 4, 2, 7), (14, 10, 1, 12, 7)]  # its arms meet in the last row
     corner = [(40, 40, 1, 1, 7), (41, 41, 1, 1, 7)]  # touch at a corner alone
+    gaps = [(50, 10, 1, 2, 7), (50, 13, 1, 2, 7), (50, 17, 1, 2, 7)]  # gaps of one pixel and of two
     two_colours = [(60, 60, 2, 2, 7), (62, 60, 2, 2, 5)]
-    found = blobs.find(runs(screen(*u_shape, *corner, *two_colours), scene()))
+    found = blobs.find(runs(screen(*u_shape, *corner, *gaps, *two_colours), scene()))
     assert found == [
         Blob(24, 31, 5, 12, 0),
-        Blob(80, 80, 1, 1, 0),
-        Blob(82, 82, 1, 1, 0),
+        Blob(81, 81, 2, 2, 0),
+        Blob(100, 24, 1, 5, 0),
+        Blob(100, 35, 1, 2, 0),
         Blob(121, 121, 2, 2, 0),
         Blob(125, 121, 2, 2, 1),
     ]

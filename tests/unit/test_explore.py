@@ -9,11 +9,13 @@ from pg_mpi import build
 from pg_mpi.agent.network import Network
 from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
+from pg_mpi.features.foreground import Scene
 from pg_mpi.game import arcade
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 
-FREEWAY = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 2, 5])
+SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
+FREEWAY = arcade.Arcade(SCENE, [0, 2, 5])
 
 
 def config_of(name, *flags):

@@ -19,6 +19,7 @@ LEVELS = [
     ["batch"],
     ["trajectory", "schedule"],
     ["config", "game", "agent", "cluster", "record"],
+    ["features"],
     ["settings"],
     ["seeding", "parse", "presets"],
     ["errors"],
@@ -90,7 +91,7 @@ def test_each_library_has_one_door():
 
 def test_the_mind_and_the_world_know_no_mpi_and_no_files():
     for path, name in imports():
-        if path.startswith(("agent/", "game/")):
+        if path.startswith(("agent/", "features/", "game/")):
             assert not name.startswith(("pg_mpi.cluster", "pg_mpi.record")), f"{path} imports {name}"
         if path.startswith("agent/"):
             top = name.split(".")[0]
