@@ -77,7 +77,10 @@ def _sparse(config, knowledge):
         signed=config.features == "difference",
         plain=config.method == "reinforce",
     )
-    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale)
+    if config.method == "reinforce":
+        policy.initialise(stream(config.seed, WEIGHTS), config.init_scale)
+    else:
+        policy.initialise(stream(config.seed, WEIGHTS))
     return policy
 
 

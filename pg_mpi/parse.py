@@ -42,6 +42,14 @@ def span(text):
     return numbers
 
 
+def spans(text):
+    """Whole numbers and ranges with commas between them, such as ``0-4,17``: a list without repetition."""
+    numbers = [number for part in str(text).split(",") for number in span(part)]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("whole numbers or ranges as 0-4,17, each number once")
+    return numbers
+
+
 def real(low=-math.inf, high=math.inf, open_low=False):
     """A parser of finite numbers in [low, high], or (low, high] with ``open_low``."""
     bounds = []

@@ -8,7 +8,7 @@ import numpy as np
 from scaling.machine import cpu_model
 from scaling.points import read_metrics
 
-TARGETS = (0.0, 18.0)
+TARGETS = (0.0, 15.0, 18.0)
 WINDOW = 100  # games, all of them: a mean over fewer does not count
 RATE_WINDOW = 2.0  # seconds
 RATE_SMOOTHING = 0.95
@@ -98,7 +98,8 @@ def summary(run):
         "time": start["time"],
         "starts": starts,
         "above_0": time_to(lines, TARGETS[0], strictly=True),
-        "at_18": time_to(lines, TARGETS[1], strictly=False),
+        "at_15": time_to(lines, TARGETS[1], strictly=False),
+        "at_18": time_to(lines, TARGETS[2], strictly=False),
         "rate_above_0_s": time_to_rate(lines),
         "end": costs(last) | {key: last[key] for key in ("return_mean", "sps_total", "rss_mb", "exchanges")},
         "columns": list(COLUMNS),

@@ -1,18 +1,18 @@
 """How fast it learns, over seeds: the same training from scratch with several seeds, one after another.
 
-    python -m scaling.seeds --preset default,fast --seeds 0-4 --out FOLDER [-- TRAIN FLAGS]
+    python -m scaling.seeds --preset default,fast --seeds 17,93,410 --out FOLDER [-- TRAIN FLAGS]
 
 Each run goes to ``--target`` or to ``--limit``, on ``--ranks`` ranks, with nothing else beside it; presets take
 turns, so that a drift of the machine meets all of them. FOLDER gets one JSON file a run, and those that are there
 are not run again. ``--evaluate`` then plays 100 games with each run's last weights in four ways, ``--table`` prints
-the medians, ``--picture`` draws the curves. Run folders stay in ``--runs``.
+medians, interquartile means and bootstrap intervals, ``--picture`` draws the curves. Run folders stay in ``--runs``.
 """
 
 import json
 from pathlib import Path
 
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, duration, integer, real, span
+from pg_mpi.parse import Parser, checked, duration, integer, real, spans
 from pg_mpi.record.picture import check_picture
 from pg_mpi.record.run_folder import write_json
 from pg_mpi.record.table import make_folder
@@ -22,7 +22,7 @@ from scaling.pictures.learning import draw_seeds
 from scaling.tables import seeds_table
 
 #: What a result tells at least.
-KEYS = {"preset", "seed", "ranks", "above_0", "at_18", "rate_above_0_s", "end", "columns", "curve"}
+KEYS = {"preset", "seed", "ranks", "above_0", "at_15", "at_18", "rate_above_0_s", "end", "columns", "curve"}
 WAYS = tuple((sticky, greedy) for sticky in (0.25, 0.0) for greedy in (False, True))
 
 
@@ -30,7 +30,7 @@ def parser():
     """The command line."""
     p = Parser(prog="python -m scaling.seeds", description=__doc__.splitlines()[0], allow_abbrev=False)
     p.add_argument("--preset", default="default,fast", help="presets, with commas (default: default,fast)")
-    p.add_argument("--seeds", default="0-4", help="first-last (default: 0-4)")
+    p.add_argument("--seeds", default="0-4", help="numbers or ranges with commas, as 0-4 or 17,93 (default: 0-4)")
     p.add_argument("--ranks", default="2", help="ranks of each run (default: 2)")
     p.add_argument("--target", default="18", help="stop at this mean of the last 100 games (default: 18)")
     p.add_argument("--limit", default="00:10:00", help="or after HH:MM:SS (default: 00:10:00)")
@@ -47,7 +47,7 @@ def main(argv):
     """Run, evaluate or tabulate; the process's exit code."""
     command.refuse_mpirun()
     args = parser().parse(argv)
-    seeds = checked(span, args.seeds, "--seeds")
+    seeds = checked(spans, args.seeds, "--seeds")
     ranks, out, runs = checked(integer(), args.ranks, "--ranks"), Path(args.out), Path(args.runs)
     checked(real(), args.target, "--target")
     checked(duration, args.limit, "--limit")

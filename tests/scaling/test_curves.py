@@ -11,7 +11,7 @@ import pytest
 
 from scaling import curves, search, seeds
 from scaling.pictures import learning
-from scaling.tables import seeds_table
+from scaling.tables import seeds_table, spread
 
 
 def line(wall_s, return_mean, games=200, reward_sum=0.0, reward_count=0):
@@ -57,15 +57,22 @@ def test_windows_without_a_point_are_left_out():
 def result(seed, above_0, at_18):
     costs = [value and {"wall_s": value, "env_steps": 1, "frames": 4, "core_s": 2} for value in (above_0, at_18)]
     end = {"return_mean": 18.0, "sps_total": 7000.0, "rss_mb": 110.0}
-    facts = {"preset": "fast", "seed": seed, "above_0": costs[0], "at_18": costs[1], "rate_above_0_s": 30.0}
+    facts = {"preset": "fast", "seed": seed, "above_0": costs[0], "at_15": None, "at_18": costs[1]}
+    facts |= {"rate_above_0_s": 30.0}
     return facts | {"end": end}
 
 
-def test_the_table_has_medians_spread_and_what_never_came():
+def test_the_table_has_medians_intervals_and_what_never_came():
     table = seeds_table([result(0, 70.0, 300.0), result(1, 60.0, None), result(2, 90.0, None)]).splitlines()
     assert table[0] == "| | fast, 3 seeds |"
-    assert table[2] == "| seconds until above 0 | 70 (60 to 90) |"
-    assert table[6] == "| seconds until at least 18 | never (300 to 300), 1 of 3 got there |"
+    assert table[3] == "| above 0: seconds | 70 [60, 90], IQM 73, worst 90 |"
+    assert table[7] == "| a mean of 18: seconds | never [300, never], IQM never, worst never; 1 of 3 |"
+
+
+def test_the_interquartile_mean_leaves_a_quarter_out_on_each_side():
+    assert spread([0, 10, 20, 30, 40, 50, 60, 1000], "{:g}", less=True).split(", ")[2:] == ["IQM 35", "worst 1000"]
+    assert spread([3.0] * 10, "{:g}", less=False) == "3 [3, 3], IQM 3, worst 3"
+    assert spread([1, 2, None], "{:g}", less=True).endswith("worst never; 2 of 3")
 
 
 def test_the_table_tells_what_was_not_played_from_what_never_came():
@@ -75,7 +82,9 @@ def test_the_table_tells_what_was_not_played_from_what_never_came():
     ]
     other = result(0, 70.0, 300.0) | {"preset": "default"}
     last = seeds_table([*played, other]).splitlines()[-1]
-    assert last == "| 100 games, sticky 0.25, greedy | +18.5 (+18.5 to +18.5), 1 of 2 played | not played |"
+    assert last == (
+        "| 100 games, sticky 0.25, greedy | +18.5 [+18.5, +18.5], IQM +18.5, worst +18.5, 1 of 2 played | not played |"
+    )
 
 
 def test_the_picture_has_a_line_for_each_seed_in_its_presets_colour(tmp_path, monkeypatch):
@@ -122,7 +131,7 @@ def test_a_wrong_flag_stops_a_search_before_it_starts(tmp_path):
         search.main([str(tmp_path / "try.json"), "--out", str(tmp_path / "out.jsonl")])
 
 
-@pytest.mark.parametrize("seeds", ["4-0", "a", "1-", "-1"])
+@pytest.mark.parametrize("seeds", ["4-0", "a", "1-", "-1", "0-4,,7"])
 def test_a_wrong_range_of_seeds_is_one_line(tmp_path, seeds):
     for module in ("scaling.seeds", "scaling.search try.json"):
         words = [sys.executable, "-m", *module.split(), f"--seeds={seeds}", "--out", str(tmp_path / "out")]
