@@ -3,7 +3,6 @@
 import numpy as np
 
 from pg_mpi.errors import RunError
-from pg_mpi.schedule import PLAIN
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
@@ -117,12 +116,11 @@ class Player:
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
 
-    def play(self, network, now=PLAIN, stop=False):
-        """One round: ``now.rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
+    def play(self, network, stop=False):
+        """One round: ``games_per_update`` games, or ``num_steps`` steps, of each env.
 
         Returns the trajectories; unfinished ones as soon as ``stop`` is true.
         """
-        share = now.rollouts * self._share
         for env in self.envs:
             env.trajectory = Trajectory()
         self._prefers = any(env.explore for env in self.envs)  # it costs a list at every step
@@ -130,9 +128,9 @@ class Player:
             active = self.envs
             while active and not stop:
                 if self._step(active, network):
-                    active = [env for env in active if len(env.trajectory.games) < share]
+                    active = [env for env in active if len(env.trajectory.games) < self._share]
         else:
-            for _ in range(share):
+            for _ in range(self._share):
                 if stop:
                     return [env.trajectory for env in self.envs]
                 self._step(self.envs, network)
