@@ -103,8 +103,8 @@ class Player:
     Args:
         envs: list of ``Env``.
         codes: the game's name of each policy action, as the ALE's code.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible``
-            and ``gamma`` are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``life_loss``, ``reproducible`` and
+            ``gamma`` are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -112,7 +112,8 @@ class Player:
         self.envs, self._codes, self._phases = envs, codes, phases
         self._by_game = config.sync == "episode"
         self._share = config.games_per_update if self._by_game else config.num_steps
-        self._point_ends, self._gamma = config.return_ends == "point", config.gamma
+        self._gamma = config.gamma
+        self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
 
@@ -145,7 +146,7 @@ class Player:
         So what all but acting needs stays in the caches from env to env, which an emulator step in between would clear.
         Returns True when a game ended.
         """
-        seconds, clock, point_ends = self._phases.seconds, self._phases.clock, self._point_ends
+        seconds, clock, reward_ends = self._phases.seconds, self._phases.clock, self._reward_ends
         begun = clock()
         choices = self._think(envs, network)
         thought = clock()
@@ -162,7 +163,7 @@ class Player:
             if reward:
                 env.score += reward
                 env.paid = True
-            end = over or lost or (point_ends and reward != 0)
+            end = over or lost or (reward_ends and reward != 0)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             if over:
                 ended.append(env)

@@ -87,7 +87,6 @@ class TrainConfig:
     )
     gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
-    return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
     update_epochs: int = _setting(8, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
         MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
