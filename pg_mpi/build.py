@@ -1,5 +1,6 @@
 """Settings, and what is known of the game → the parts of a run: policy, optimizer, learner."""
 
+import math
 import traceback
 
 import numpy as np
@@ -19,6 +20,10 @@ from pg_mpi.imitation import ImitatingLearner
 from pg_mpi.learner import Learner
 from pg_mpi.parse import imported
 from pg_mpi.seeding import WEIGHTS, stream
+
+#: Standard deviation of the first layer's initial weights, for the clipped method and for REINFORCE.
+INITIAL_SCALE = 0.01
+REINFORCE_INITIAL_SCALE = 1 / math.sqrt(6400)  # as in Karpathy's Pong, whose input has 6,400 pixels
 
 
 def make_policy(config, knowledge):
@@ -86,7 +91,7 @@ def _sparse(config, knowledge):
         parts=_parts(config, knowledge),
     )
     rows = random_rows(shape, difference, config.tiles, colours)
-    policy.initialise(stream(config.seed, WEIGHTS), config.init_scale, rows)
+    policy.initialise(stream(config.seed, WEIGHTS), REINFORCE_INITIAL_SCALE if plain else INITIAL_SCALE, rows)
     return policy
 
 

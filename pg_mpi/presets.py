@@ -1,7 +1,5 @@
 """Settings that go together: the presets, and what is usual for a kind of env."""
 
-import math
-
 PRESETS = {
     "default": {},
     "fast": {
@@ -19,7 +17,6 @@ PRESETS = {
         "action_logits": "own",
         "tiles": "off",
         "hidden": 200,
-        "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,
         "gamma": 0.99,
@@ -72,11 +69,10 @@ ARCADE_ONLY = (
     "actions",
     "action_logits",
     "explore",
-    "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "action_logits", "init_scale", "explore")
+OURS_ONLY = ("tiles", "action_logits", "explore")
 #: What needs a ratio of probabilities, which REINFORCE lacks.
 RATIOS_ONLY = ("explore",)
 

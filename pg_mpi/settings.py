@@ -76,7 +76,6 @@ class TrainConfig:
         "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
     )
     hidden: int = _setting(64, integer(), "hidden units")
-    init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
     learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
