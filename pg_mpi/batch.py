@@ -10,7 +10,7 @@ class Batch:
     """This rank's samples of one update, the envs one after another.
 
     Args:
-        rewards, loss_weight: see ``learned``.
+        rewards: the kind of ``learned``.
 
     Attributes:
         x: the observations as the policy takes them, such as csr (n, rows) on its parameter rows.
@@ -22,7 +22,7 @@ class Batch:
         rewarded: how many samples the game rewarded.
     """
 
-    def __init__(self, trajectories, policy, rewards="raw", loss_weight=1.0):
+    def __init__(self, trajectories, policy, rewards="raw"):
         dtype = policy.theta.dtype
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
@@ -31,7 +31,7 @@ class Batch:
         self.actions = np.concatenate([t.actions for t in lived])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
-        self._rewards = [learned(t, rewards, loss_weight, policy.scaler) for t in trajectories]
+        self._rewards = [learned(t, rewards, policy.scaler) for t in trajectories]
         self.rewarded = sum(np.count_nonzero(t.rewards) for t in trajectories)
 
     def estimate(self, config):
@@ -47,16 +47,15 @@ class Batch:
         self.advantages = advantages.astype(self.values.dtype)
 
 
-def learned(trajectory, kind, loss_weight, scaler=None):
+def learned(trajectory, kind, scaler=None):
     """The rewards that are learned from, float64 (length,).
 
-    They are the game's (``raw``), their ``sign``, or ``scaled`` for returns of deviation 1; those below 0 count
-    ``loss_weight`` times; and what was foreseen where something broke off is added.
+    They are the game's (``raw``), their ``sign``, or ``scaled`` for returns of deviation 1. Where a game was cut, the
+    discounted value of the next state is added.
     """
-    rewards = np.sign(trajectory.rewards) if kind == "sign" else trajectory.rewards
+    rewards = np.sign(trajectory.rewards) if kind == "sign" else trajectory.rewards.copy()
     if kind == "scaled":
-        rewards = rewards * scaler.reward_factor
-    rewards = np.where(rewards < 0, loss_weight, 1.0) * rewards
+        rewards *= scaler.reward_factor
     for step, value in trajectory.ahead:
         rewards[step] += value
     return rewards

@@ -77,10 +77,7 @@ def _sparse(config, knowledge):
         signed=config.features == "difference",
         plain=config.method == "reinforce",
     )
-    if config.method == "reinforce":
-        policy.initialise(stream(config.seed, WEIGHTS), config.init_scale)
-    else:
-        policy.initialise(stream(config.seed, WEIGHTS))
+    policy.initialise(stream(config.seed, WEIGHTS))
     return policy
 
 

@@ -33,17 +33,17 @@ class ImitatingLearner(Learner):
         self._rng = stream(config.seed, REPLAY, world.rank)
         self._drawn = []
 
-    def update(self, shares, stage, confirm=lambda: None):
+    def update(self, shares, anneal, confirm=lambda: None):
         """As ``Learner.update``; then this round's steps are remembered."""
         self._sums = np.zeros(len(NAMES) + 1)
-        metrics = super().update(shares, stage, confirm)
+        metrics = super().update(shares, anneal, confirm)
         for trajectory in (each for share in shares for each in share.trajectories):
-            self._remember(trajectory, stage.loss_weight)
+            self._remember(trajectory)
         return metrics
 
-    def _prepare(self, shares, stage):
+    def _prepare(self, shares):
         """Draw now what is learned from later: an update works only on the rows that its samples use."""
-        super()._prepare(shares, stage)
+        super()._prepare(shares)
         world, batch = self._world, self.config.replay_batch
         mine = (world.rank + 1) * batch // world.size - world.rank * batch // world.size
         count = min(mine, len(self.replay))
@@ -96,10 +96,10 @@ class ImitatingLearner(Learner):
 
     # -- memory -----------------------------------------------------------------------------------------
 
-    def _remember(self, trajectory, loss_weight):
+    def _remember(self, trajectory):
         """Append a trajectory's steps, up to the last whose return is complete."""
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
-        rewards = learned(trajectory, self.config.rewards, loss_weight, self.policy.scaler)
+        rewards = learned(trajectory, self.config.rewards, self.policy.scaler)
         returns = discounted_returns(rewards, trajectory.ends, self.config.gamma)[:complete]
         returns = np.clip(returns, -self.replay.limit, self.replay.limit)
         counts = trajectory.counts[:complete]

@@ -9,7 +9,6 @@ import numpy as np
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.exact import check, on_grid
 from pg_mpi.agent.optimizer import forget
-from pg_mpi.schedule import paced
 from pg_mpi.session import Session, Sums
 from pg_mpi.shares import ALL
 
@@ -20,29 +19,27 @@ class Learner:
     Attributes:
         exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that was not
             finite, ``skipped_in_row`` of the newest ones.
-        pace: the factor on the learning rate that holds the desired KL.
         flops: floating-point operations of this rank since it started.
         touched: int64, the parameter rows that the newest update worked on.
         kept: the running counts after the newest update that is done, see ``counters``.
     """
 
-    _COUNTERS = ("exchanges", "bytes_exchanged", "skipped", "pace")
+    _COUNTERS = ("exchanges", "bytes_exchanged", "skipped")
 
     def __init__(self, policy, optimizer, config, world, phases):
         self.policy, self.optimizer, self.config = policy, optimizer, config
         self._world, self._phases = world, phases
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
-        self.pace = 1.0
         self.kept = self.counters()
 
-    def update(self, shares, stage, confirm=lambda: None):
+    def update(self, shares, anneal, confirm=lambda: None):
         """Learn from what this round was lived through, any number of samples on any rank.
 
         Collective: every rank must call this.
 
         Args:
             shares: list of ``Share``, this rank's.
-            stage: the ``Stage`` of the run that this is.
+            anneal: factor on the learning rate and on the entropy bonus.
             confirm: called when all is exchanged, before the policy changes: if it raises, nothing has happened
                 but for the running counts, which ``restore(kept)`` puts back.
 
@@ -50,11 +47,11 @@ class Learner:
             dict of the metrics of learning, equal on all ranks.
         """
         with self._phases("gradient"):
-            self._prepare(shares, stage)
+            self._prepare(shares)
         self.touched = rows = self._touched_rows(shares)
         with self._phases("gradient"):
             self._restrict(shares, rows)
-        session = self._open(rows, stage)
+        session = self._open(rows, anneal)
         sums = self._learn(shares, session)
         metrics = self._metrics(sums, session)
         session.seen = self._seen(shares, session.exact)
@@ -63,8 +60,6 @@ class Learner:
             self._close(session, rows)
         self.skipped += session.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if session.skipped else 0
-        if self.config.desired_kl and not session.skipped:
-            self.pace = paced(self.pace, metrics["approx_kl"], stage.kl * self.config.desired_kl)
         self.kept = self.counters()
         return metrics
 
@@ -72,10 +67,10 @@ class Learner:
         """Bring a network up to date with the newest update."""
         self.policy.refresh(network, self.touched)
 
-    def _prepare(self, shares, stage):
+    def _prepare(self, shares):
         """Make batches of the shares."""
         for share in shares:
-            share.prepare(self.policy, self.config.rewards, stage.loss_weight)
+            share.prepare(self.policy, self.config.rewards)
 
     def _used_rows(self, shares):
         """Which parameter rows this rank's samples use: uint8 (rows,), 1 where used."""
@@ -93,14 +88,13 @@ class Learner:
         """Change the session's parameters. Returns sums for the metrics. Collective."""
         return (self._reinforce if self.config.method == "reinforce" else self._clipped)(shares, session)
 
-    def _open(self, rows, stage):
+    def _open(self, rows, anneal):
         """What an update that touches these parameter rows works on: a ``Session``."""
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
         forget(state)
-        ent_coef = self.config.ent_coef * stage.anneal
-        rate, exact = self._learning_rate(stage), self.config.reproducible
-        return Session(theta, state, rate, ent_coef, self.optimizer.steps, exact)
+        rate, ent_coef = self.config.learning_rate * anneal, self.config.ent_coef * anneal
+        return Session(theta, state, rate, ent_coef, self.optimizer.steps, self.config.reproducible)
 
     def _close(self, session, rows):
         """Put what the update has changed back into the policy and the optimizer."""
@@ -111,22 +105,16 @@ class Learner:
         if session.seen is not None:
             self.policy.scaler.merge(session.seen)
 
-    def _learning_rate(self, stage):
-        """This update's step size: annealed itself, or paced by a KL target that is annealed instead."""
-        return self.config.learning_rate * (self.pace if self.config.desired_kl else stage.anneal)
-
     def counters(self):
         """The running counts, for a checkpoint: a JSON-able dict."""
         return {name: getattr(self, name) for name in self._COUNTERS} | {"steps": self.optimizer.steps}
 
     def restore(self, counters):
         """Continue from ``counters``."""
-        found = {name: int(counters[name]) for name in ("steps", "exchanges", "bytes_exchanged", "skipped")}
-        pace = float(counters["pace"])
-        if min(found.values()) < 0 or not 0 < pace < np.inf:
+        found = {name: int(counters[name]) for name in ("steps", *self._COUNTERS)}
+        if min(found.values()) < 0:
             raise ValueError(f"counters {counters}")
         self.optimizer.steps = found.pop("steps")
-        self.pace = pace
         for name, count in found.items():
             setattr(self, name, count)
         self.kept = self.counters()

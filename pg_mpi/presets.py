@@ -1,14 +1,10 @@
 """Settings that go together: the presets, and what is usual for a kind of env."""
 
-import math
-
 PRESETS = {
     "default": {},
     "fast": {
         "sync": "steps",
         "envs_per_rank": 8,
-        "rollout_growth": 3,
-        "desired_kl": 0.06,
         "update_epochs": 6,
     },
     "karpathy": {
@@ -18,13 +14,9 @@ PRESETS = {
         "features": "difference",
         "actions": "pair",
         "action_logits": "own",
-        "tiles": "off",
         "hidden": 200,
-        "init_scale": 1 / math.sqrt(6400),
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,
-        "loss_weight": 1.0,
-        "desired_kl": 0.0,
         "gamma": 0.99,
     },
 }
@@ -35,13 +27,9 @@ ARCADE = {
     "sync": "steps",
     "envs_per_rank": 4,
     "num_steps": 128,
-    "tiles": "on",
     "learning_rate": 1e-3,
     "anneal_timesteps": 0,
-    "desired_kl": 0.0,
-    "loss_weight": 1.0,
     "gamma": 0.99,
-    "return_ends": "game",
     "update_epochs": 4,
     "minibatch_size": 256,
     "explore": 1.0,
@@ -57,10 +45,7 @@ GYMNASIUM = {
     "sticky": 0.0,
     "learning_rate": 1e-3,
     "anneal_timesteps": 0,
-    "desired_kl": 0.0,
-    "loss_weight": 1.0,
     "gamma": 0.99,
-    "return_ends": "game",
     "update_epochs": 10,
     "minibatch_size": 256,
     "ent_coef": 0.0,
@@ -76,15 +61,13 @@ ARCADE_ONLY = (
     "difficulty",
     "life_loss",
     "features",
-    "tiles",
     "actions",
     "action_logits",
     "explore",
-    "init_scale",
 )
 ENVIRONMENTS_ONLY = ("normalise", "squash")
-#: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "action_logits", "init_scale", "explore")
+#: What makes our own policy of sparse inputs, and how it plays.
+OURS_ONLY = ("action_logits", "explore")
 #: What needs a ratio of probabilities, which REINFORCE lacks.
 RATIOS_ONLY = ("explore",)
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pg_mpi.errors import RunError
-from pg_mpi.schedule import PLAIN
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
@@ -104,8 +103,8 @@ class Player:
     Args:
         envs: list of ``Env``.
         codes: the game's name of each policy action, as the ALE's code.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``return_ends``, ``life_loss``, ``reproducible``
-            and ``gamma`` are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``life_loss``, ``reproducible`` and
+            ``gamma`` are used.
         phases: a ``Phases``, for the times of emulator, reset, features and inference.
     """
 
@@ -113,16 +112,16 @@ class Player:
         self.envs, self._codes, self._phases = envs, codes, phases
         self._by_game = config.sync == "episode"
         self._share = config.games_per_update if self._by_game else config.num_steps
-        self._point_ends, self._gamma = config.return_ends == "point", config.gamma
+        self._gamma = config.gamma
+        self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
 
-    def play(self, network, now=PLAIN, stop=False):
-        """One round: ``now.rollouts`` times ``games_per_update`` games, or ``num_steps`` steps, of each env.
+    def play(self, network, stop=False):
+        """One round: ``games_per_update`` games, or ``num_steps`` steps, of each env.
 
         Returns the trajectories; unfinished ones as soon as ``stop`` is true.
         """
-        share = now.rollouts * self._share
         for env in self.envs:
             env.trajectory = Trajectory()
         self._prefers = any(env.explore for env in self.envs)  # it costs a list at every step
@@ -130,9 +129,9 @@ class Player:
             active = self.envs
             while active and not stop:
                 if self._step(active, network):
-                    active = [env for env in active if len(env.trajectory.games) < share]
+                    active = [env for env in active if len(env.trajectory.games) < self._share]
         else:
-            for _ in range(share):
+            for _ in range(self._share):
                 if stop:
                     return [env.trajectory for env in self.envs]
                 self._step(self.envs, network)
@@ -147,7 +146,7 @@ class Player:
         So what all but acting needs stays in the caches from env to env, which an emulator step in between would clear.
         Returns True when a game ended.
         """
-        seconds, clock, point_ends = self._phases.seconds, self._phases.clock, self._point_ends
+        seconds, clock, reward_ends = self._phases.seconds, self._phases.clock, self._reward_ends
         begun = clock()
         choices = self._think(envs, network)
         thought = clock()
@@ -164,7 +163,7 @@ class Player:
             if reward:
                 env.score += reward
                 env.paid = True
-            end = over or lost or (point_ends and reward != 0)
+            end = over or lost or (reward_ends and reward != 0)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             if over:
                 ended.append(env)

@@ -34,14 +34,8 @@ class TrainConfig:
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
     sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
-    num_steps: int = _setting(256, integer(), "T: agent steps per env and update at first, with --sync steps")
-    games_per_update: int = _setting(1, integer(), "games per env and update at first, with --sync episode")
-    rollout_growth: int = _setting(
-        1,
-        integer(),
-        "an update's samples grow by this factor as --anneal-timesteps go by: small updates find a way to win, large "
-        "ones perfect it; 1, or 0 steps: they do not",
-    )
+    num_steps: int = _setting(256, integer(), "T: agent steps per env and update, with --sync steps")
+    games_per_update: int = _setting(1, integer(), "games per env and update, with --sync episode")
     frame_skip: int = _setting(4, integer(), "frames per agent step")
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
@@ -67,9 +61,6 @@ class TrainConfig:
         "what the policy sees: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; or "
         "package.module:Class of your own, see docs/own.md",
     )
-    tiles: str = _setting(
-        "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
-    )
     actions: str = _setting(
         "minimal",
         text,
@@ -82,29 +73,16 @@ class TrainConfig:
         "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
     )
     hidden: int = _setting(64, integer(), "hidden units")
-    init_scale: float = _setting(0.01, real(0, open_low=True), "deviation of the first layer's start")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(
-        5e-4, real(0, open_low=True), "step size of the optimizer, at first where --desired-kl paces it"
-    )
+    learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         2_500_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, a desired KL to 0.4; 0: constant",
-    )
-    desired_kl: float = _setting(
-        0.08, real(0), "the learning rate follows, so that an update moves the policy by this KL; 0: it does not"
-    )
-    loss_weight: float = _setting(
-        0.3,
-        real(0),
-        "weight of rewards below 0 at first, so that a policy learns to win before it learns to lose less; it grows "
-        "to 1 in the second quarter of --anneal-timesteps; 0 steps: it stays",
+        "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant",
     )
     gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
-    return_ends: str = _setting("point", choice("point", "game"), "what ends a return: any reward, or the game")
     update_epochs: int = _setting(8, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
         MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
@@ -139,9 +117,7 @@ class TrainConfig:
         False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"
     )
 
-    checkpoint_every: int = _setting(
-        50, integer(), "updates between checkpoints; one that has grown k-fold counts k", False
-    )
+    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
     keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)

@@ -22,9 +22,9 @@ class Share:
     def __init__(self, trajectories, shuffle, place, places):
         self.trajectories, self._shuffle, self._place, self._places = trajectories, shuffle, place, places
 
-    def prepare(self, policy, rewards, loss_weight):
-        """Make the ``batch``; ``rewards`` and ``loss_weight`` as for ``learned``."""
-        self.batch = Batch(self.trajectories, policy, rewards, loss_weight)
+    def prepare(self, policy, rewards):
+        """Make the ``batch``; ``rewards`` as for ``learned``."""
+        self.batch = Batch(self.trajectories, policy, rewards)
 
     def minibatches(self, count):
         """This share's part of each of ``count`` minibatches of a pass: indices in a random order, or ``ALL`` of one.

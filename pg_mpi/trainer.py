@@ -16,7 +16,7 @@ from pg_mpi.record.phases import Phases
 from pg_mpi.record.run_folder import provenance
 from pg_mpi.record.trace import Trace
 from pg_mpi.rollout import Env, Player
-from pg_mpi.schedule import stage
+from pg_mpi.schedule import annealing
 from pg_mpi.seeding import SURVEY, stream
 from pg_mpi.shares import shares_of
 from pg_mpi.start import find_start, save_checkpoint
@@ -48,7 +48,7 @@ class Trainer:
         policy = parts.make_policy(config, start.knowledge)
         self._learner = parts.make_learner(config, policy, world, self._phases)
         self.tally = Tally()
-        self._unsaved = 0  # rollouts learned from since the last checkpoint
+        self._unsaved = 0  # updates since the last checkpoint
         self._stats = None  # of the newest update
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
@@ -93,12 +93,11 @@ class Trainer:
         Then every env is back where it was, or begins anew if it cannot be saved: a late round takes seconds, and a
         batch system may not leave them.
         """
-        self._stage = stage(self.config, self.tally.env_steps)
         if self._spares:
             stop = Until(stop, self._world)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
-            self._trajectories = self._player.play(self._network, self._stage, stop)
+            self._trajectories = self._player.play(self._network, stop)
         with self._phases("wait"):  # for the ranks that play longest
             (stopped,) = self._world.any(stop)
         if stopped:
@@ -117,7 +116,8 @@ class Trainer:
             parts = self._world.gather_all([(env.index, *_counts(t)) for env, t in zip(envs, trajectories)])
         shares = shares_of(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
-            self._stats = self._learner.update(shares, self._stage, self._keep_in_memory)
+            anneal = annealing(self.config, self.tally.env_steps)
+            self._stats = self._learner.update(shares, anneal, self._keep_in_memory)
         except OverflowError as error:  # the same sums on all ranks
             refused = RunError(f"--reproducible: {error}")
             refused.agreed = True
@@ -125,7 +125,7 @@ class Trainer:
         check_gradient(self._learner.skipped_in_row, self.tally.update + 1)
         _, steps, games, errors, reward_sums, reward_counts = zip(*sorted(env for part in parts for env in part))
         self.tally.add(sum(steps), [game for env in games for game in env], sum(errors))
-        self._unsaved += self._stage.rollouts
+        self._unsaved += 1
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
             self._learner.refresh(self._network)
@@ -155,10 +155,7 @@ class Trainer:
             self._journal.write(metrics)
 
     def keep(self):
-        """Prove that the ranks agree and save the run, each when it is due.
-
-        An update that has grown to k rollouts counts k times, so that a late checkpoint is not k times as long away.
-        """
+        """Prove that the ranks agree and save the run, each when it is due."""
         if self.tally.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.tally.update)
         if self._unsaved >= self.config.checkpoint_every:

@@ -1,6 +1,7 @@
 """Returns and advantages of one env's steps, in time order.
 
-``ends`` marks the steps after which no later reward counts: a point, a game's end.
+``ends`` marks the steps after which no later reward counts: the end of a game, with ``--life-loss`` a lost life, and for
+REINFORCE a reward.
 """
 
 from typing import Any

@@ -22,6 +22,8 @@ from scipy.sparse import csr_matrix
 from pg_mpi.agent.heads import Categorical
 from pg_mpi.agent.network import Network
 
+INITIAL_BIAS = 0.1  # of hidden units
+
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
@@ -89,16 +91,16 @@ class Policy:
             biases[self.hidden :],
         )
 
-    def initialise(self, rng: np.random.Generator, scale: float = 0.0, bias: float = 0.1) -> None:
-        """Random start: the heads normal / sqrt(hidden), the weights into hidden units normal * ``scale``.
+    def initialise(self, rng: np.random.Generator) -> None:
+        """Random start: the heads normal / sqrt(hidden); of a plain policy the first layer too, normal / sqrt(rows).
 
-        With a scale of 0 it is the heads that tell units apart, and the bias keeps them on until they have learned.
+        Otherwise the first layer is 0: the heads tell units apart, and a bias keeps them on until they have learned.
         """
-        first, heads, hidden_bias, _ = self.views(self.theta)
-        if scale:
-            first[:, : self.hidden] = rng.standard_normal((self.rows, self.hidden)) * scale
+        first, heads, bias, _ = self.views(self.theta)
+        if self._plain:
+            first[...] = rng.standard_normal(first.shape) / sqrt(self.rows)
         heads[...] = rng.standard_normal(heads.shape) / sqrt(self.hidden)
-        hidden_bias[...] = bias
+        bias[...] = INITIAL_BIAS
 
     # -- playing ----------------------------------------------------------------------------------------
 

@@ -77,7 +77,6 @@ class Bench(Trainer):
     def record(self):
         """Play one round, put the envs back to its beginning, and return a ``Script`` per env."""
         self._begun = [env.state() for env in self.envs]
-        self._begun_steps = self.tally.env_steps
         self.play()
         scripts = self.scripts()
         self.rewind()
@@ -93,8 +92,7 @@ class Bench(Trainer):
         ]
 
     def rewind(self):
-        """Put the envs back to where the recorded round began, and the steps that say how long a round is."""
-        self.tally.env_steps = self._begun_steps
+        """Put the envs back to where the recorded round began."""
         for env, state in zip(self.envs, self._begun):
             env.restore(*state)
 

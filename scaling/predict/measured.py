@@ -31,7 +31,6 @@ class Costs:
         round_s: what an update costs once, on rank 0 alone, as writing its metrics.
         rows: (bytes of an exchange, samples of its update, exponent): bytes grow with this power of the samples.
         most_bytes: of an exchange that touches every parameter.
-        rollouts: rounds of ``num_steps`` or ``games_per_update`` in an update by then.
         state_bytes: of an env's part of a checkpoint.
     """
 
@@ -46,7 +45,6 @@ class Costs:
     round_s: float
     rows: tuple
     most_bytes: int
-    rollouts: int
     state_bytes: int
 
     def exchange_bytes(self, samples):
@@ -94,7 +92,6 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         round_s=float(np.median(table.slowest("record"))),
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
-        rollouts=table.rollouts(settings),
         state_bytes=int((arrays["emulators"].nbytes + arrays["masks"].nbytes) / len(facts["envs"])),
     )
 
@@ -162,9 +159,3 @@ class Table:
     def length(self, settings):
         """Steps of a game of these updates, on average; None where updates are not of whole games."""
         return float(self.samples.sum() / self.games.sum()) if settings["sync"] == "episode" else None
-
-    def rollouts(self, settings):
-        """How many rounds an update is made of by now."""
-        per_env = settings["num_steps"] if settings["sync"] == "steps" else settings["games_per_update"]
-        done = self.samples[-1] if settings["sync"] == "steps" else self.games[-1]
-        return max(1, round(done / self._ranks / settings["envs_per_rank"] / per_env))

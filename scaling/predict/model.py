@@ -84,7 +84,7 @@ def _round(costs, ranks, networks, node, cores, minibatch, rng):
     beta = networks[1].beta if ranks > node else 0.0
     counters = GAME_BYTES * ranks * beta
     saved = ranks * settings["envs_per_rank"] * costs.state_bytes * beta
-    saved *= min(1.0, costs.rollouts / settings["checkpoint_every"])
+    saved /= settings["checkpoint_every"]
     return {
         "samples": total,
         "seconds": own + sent + touched + small + counters + saved,
@@ -112,8 +112,8 @@ def steps_of(costs, ranks, rng):
     settings = costs.settings
     envs = settings["envs_per_rank"]
     if settings["sync"] == "steps":
-        return np.full(ranks, float(envs * settings["num_steps"] * costs.rollouts))
-    games = envs * settings["games_per_update"] * costs.rollouts
+        return np.full(ranks, float(envs * settings["num_steps"]))
+    games = envs * settings["games_per_update"]
     most = settings["max_frames"] / settings["frame_skip"]
     return lengths(costs.lengths, ranks * games, most, rng).reshape(ranks, games).sum(axis=1)
 

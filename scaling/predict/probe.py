@@ -14,7 +14,7 @@ from pg_mpi.batch import Batch
 from pg_mpi.cluster.comm import World
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
-from pg_mpi.schedule import stage
+from pg_mpi.schedule import annealing
 from pg_mpi.shares import Share
 from pg_mpi.tally import Tally
 
@@ -35,10 +35,9 @@ def probe(path, arrays, facts, envs_per_rank):
     learner = build.make_learner(config, policy, World(), Phases())
     tally = Tally()
     snapshot.apply(arrays, facts, knowledge, policy, learner, tally, envs)
-    now = stage(config, tally.env_steps)
     player, network = Player(envs, knowledge.codes, config, Phases()), policy.expand()
-    rounds = [player.play(network, now) for _ in range(ROUNDS)]
-    return growth(policy, rounds), *learning(policy, config, rounds[0], now)
+    rounds = [player.play(network) for _ in range(ROUNDS)]
+    return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, tally.env_steps))
 
 
 def growth(policy, rounds):
@@ -49,7 +48,7 @@ def growth(policy, rounds):
     return float(np.polyfit(np.log(counts), np.log(unions), 1)[0])
 
 
-def learning(policy, config, played, now):
+def learning(policy, config, played, anneal):
     """(sample_s, byte_s, call_s) by learning from the same trajectories in minibatches of several sizes."""
     samples = sum(trajectory.length for trajectory in played)
     if config.method == "reinforce":
@@ -61,7 +60,7 @@ def learning(policy, config, played, now):
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share))
         phases = Phases()
         learner = build.make_learner(sized, policy, World(), phases)
-        learner.update([Share(played, np.random.default_rng(0), 0, 1)], now)
+        learner.update([Share(played, np.random.default_rng(0), 0, 1)], anneal)
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"] + phases.seconds["optimizer"])
     columns, spent = np.array(rows, dtype=float), np.array(spent)

@@ -41,8 +41,8 @@ class SharedLearner(Learner):
     def refresh(self, network):
         self._world.once(super().refresh, network)
 
-    def _open(self, rows, stage):
-        ours = copy.copy(self._world.once(super()._open, rows, stage))
+    def _open(self, rows, anneal):
+        ours = copy.copy(self._world.once(super()._open, rows, anneal))
         ours.clear()
         return ours
 

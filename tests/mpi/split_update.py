@@ -14,7 +14,6 @@ from pg_mpi.cluster import job
 from pg_mpi.config import parse_train
 from pg_mpi.learner import Learner
 from pg_mpi.record.phases import Phases
-from pg_mpi.schedule import Stage
 from pg_mpi.shares import Share
 from pg_mpi.trajectory import Trajectory
 
@@ -51,7 +50,7 @@ def main(world, argv):
     learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, Phases())
     mine = [lived(int(index)) for index in shares.split("|")[world.rank].split(",") if index]
     share = [Share(mine, InOrder(), world.rank, world.size)]
-    stats = [learner.update(share, Stage()) for _ in range(2)]
+    stats = [learner.update(share, 1.0) for _ in range(2)]
     weights = world.gather_all(policy.theta.tobytes())
     assert len(set(weights)) == 1, "ranks differ"
     if world.rank == 0:

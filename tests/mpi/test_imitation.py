@@ -57,10 +57,10 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
     learner.config, seen = TrainConfig(gamma=0.5), []
     learner.policy = type("Plain", (), {"scaler": None})()
     learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what), "limit": 0.75})()
-    learner._remember(trajectory, 0.5)
+    learner._remember(trajectory)
     ((observed, counts, actions, returns),) = seen
-    assert returns.tolist() == [-0.25, -0.5, 0.25, 0.5, 0.75], "the last one is larger than the ring can hold"
-    assert discounted_returns([0, -0.5, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist() == [-0.25, -0.5, 0.25, 0.5, 1.0]
+    assert returns.tolist() == [-0.5, -0.75, 0.25, 0.5, 0.75], "two are larger than the ring can hold"
+    assert discounted_returns([0, -1, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist() == [-0.5, -1.0, 0.25, 0.5, 1.0]
     assert observed.tolist() == [0, 50, 1, 51, 2, 52, 3, 53, 4, 54] and counts.tolist() == [2] * 5
     assert actions.tolist() == [0, 1, 2, 0, 1]
 

@@ -89,14 +89,13 @@ def test_target_return_needs_100_games(tmp_path):
     assert metrics(tmp_path)[-2]["games"] < 100 <= metrics(tmp_path)[-1]["games"]
 
 
-def test_a_grown_update_brings_the_next_checkpoint_nearer(tmp_path):
-    """2 ranks x 128 steps: updates of 256 samples to step 1,600, of 512 to 2,560, of 768 after; saved every 4 x 256."""
-    flags = [*STEPS, "--rollout-growth", 3, "--anneal-timesteps", 6400, "--total-timesteps", 5000]
-    train(2, tmp_path, *flags, "--checkpoint-every", 4, "--keep-checkpoints", 99)
+def test_checkpoints_are_saved_every_so_many_updates_and_the_learning_rate_is_annealed(tmp_path):
+    flags = [*STEPS, "--anneal-timesteps", 2560, "--learning-rate", 0.01, "--total-timesteps", 3000]
+    train(2, tmp_path, *flags, "--checkpoint-every", 5, "--keep-checkpoints", 99)
     saved = [checkpoint.load(path)[1]["tally"]["env_steps"] for path in checkpoint.candidates(str(tmp_path / "run"))]
-    played = [line["env_steps"] for line in metrics(tmp_path)]
-    assert played == [256, 512, 768, 1024, 1280, 1536, 1792, 2304, 2816, 3584, 4352, 5120]
-    assert sorted(saved) == [1024, 2304, 3584, 5120]
+    assert sorted(saved) == [1280, 2560, 3072]
+    rates = [line["learning_rate"] for line in metrics(tmp_path)]
+    assert rates == pytest.approx([0.01 * (1 - 0.09 * update) for update in range(11)] + [0.001])
 
 
 def test_walltime_counts_the_start_and_exits_75(tmp_path):

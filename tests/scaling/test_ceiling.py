@@ -112,16 +112,6 @@ def test_without_the_policy_nobody_thinks(bench, scripts):
     assert rewards == [sum(score for score, _ in script.games) for script in scripts]
 
 
-def test_a_round_that_is_played_again_stays_as_long_where_rollouts_grow(bench, scripts, monkeypatch):
-    growing = dataclasses.replace(bench.config, anneal_timesteps=5 * bench.tally.env_steps, rollout_growth=3)
-    monkeypatch.setattr(bench, "config", growing)
-    with stubs.without_policy(bench, scripts) as games:
-        for _ in range(3):
-            bench.rewind()
-            update(bench)
-        assert sum(game.acts for game in games) == 3 * bench.played == 3 * sum(len(script.codes) for script in scripts)
-
-
 def test_a_stub_world_stands_for_all_ranks():
     world = World()
     world.rank, world.size = 1, 3

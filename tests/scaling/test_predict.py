@@ -40,7 +40,6 @@ COSTS = Costs(
     round_s=1e-3,
     rows=(1e6, 1000.0, 0.5),
     most_bytes=4_000_000,
-    rollouts=1,
     state_bytes=20_000,
 )
 FREE = (Network(1e-15, 1e-18, 0.0),) * 2

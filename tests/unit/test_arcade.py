@@ -140,6 +140,18 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
     assert len(with_lives[0]) >= 5 * len(games[1]) and set(games[0]) <= set(with_lives[0]), "five lives each"
 
 
+@pytest.mark.parametrize("preset", ["default", "karpathy"])
+def test_a_reward_ends_a_return_of_reinforce_alone(preset):
+    config = config_of("Pong", "--preset", preset, "--max-frames", 1200, "--hidden", 2)
+    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [3, 4])
+    (lived,) = Player([Env(0, config, known)], known.codes, config, Phases()).play(
+        build.make_policy(config, known).expand()
+    )
+    rewarded = np.flatnonzero(lived.rewards).tolist()
+    assert rewarded and lived.length == 300 and rewarded[-1] < 299
+    assert np.flatnonzero(lived.ends).tolist() == [*(rewarded if preset == "karpathy" else []), 299]
+
+
 # -- settings -------------------------------------------------------------------------------------------
 
 
@@ -148,17 +160,15 @@ def test_rewards_are_learned_from_by_sign_or_as_they_are():
     for reward in (0.0, 7.0, -3.0, 0.5):
         lived.record(np.array([1]), 0, 0.0, 0.0, reward, False)
     lived.foresee(0.25)
-    assert learned(lived, "sign", 1.0).tolist() == [0, 1, -1, 1.25]
-    assert learned(lived, "sign", 0.3).tolist() == [0, 1, -0.3, 1.25]
-    assert learned(lived, "raw", 0.5).tolist() == [0, 7, -1.5, 0.75]
+    assert learned(lived, "sign").tolist() == [0, 1, -1, 1.25]
+    assert learned(lived, "raw").tolist() == [0, 7, -3, 0.75]
     assert lived.rewards.tolist() == [0, 7, -3, 0.5], "the record of the game is untouched"
 
 
 def test_what_is_usual_for_a_game_comes_before_preset_and_flags():
-    assert (config_of("Pong").gamma, config_of("Pong").return_ends) == (0.97, "point")
+    assert config_of("Pong").gamma == 0.97
     other = config_of("Breakout")
-    assert (other.gamma, other.return_ends, other.features, other.loss_weight) == (0.99, "game", "motion", 1.0)
-    assert (other.sync, other.desired_kl) == ("steps", 0.0)
+    assert (other.gamma, other.features, other.sync) == (0.99, "motion", "steps")
     assert config_of("Breakout", "--gamma", 0.5).gamma == 0.5
     karpathy = config_of("Breakout", "--preset", "karpathy")
     assert (karpathy.features, karpathy.sync, karpathy.envs_per_rank) == ("difference", "episode", 1)
