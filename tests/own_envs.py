@@ -229,3 +229,22 @@ class Faulty(Base):
         if Faulty.count > 1500 and Faulty.count % 3 == 0:
             raise LookupError("no such price")
         return 0.0
+
+
+class Truncating(Base):
+    """Observes how many steps were played and pays 1 a step. A time limit cuts it after four."""
+
+    def see(self):
+        return np.array([self.steps, 0])
+
+    def step(self, action):
+        self.steps += 1
+        return self.see(), 1.0, False, self.steps == 4, {}
+
+
+class Terminating(Truncating):
+    """The same, but the third step ends it."""
+
+    def step(self, action):
+        self.steps += 1
+        return self.see(), 1.0, self.steps == 3, False, {}

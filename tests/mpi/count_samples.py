@@ -1,0 +1,83 @@
+"""Runs updates on numbered samples and saves the gradient of each optimizer step; used by test_samples.py.
+
+Usage: LENGTHS OUT FLAGS. LENGTHS gives the steps of each env: "9,4|0,30" has two envs on each of two ranks, one of them
+without a step. Sample i observes input i alone.
+"""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+
+from pg_mpi.agent.heads import Categorical
+from pg_mpi.agent.optimizer import Adam
+from pg_mpi.agent.own import Own
+from pg_mpi.cluster import job
+from pg_mpi.config import parse_train
+from pg_mpi.learner import Learner
+from pg_mpi.record.phases import Phases
+from pg_mpi.schedule import Stage
+from pg_mpi.shares import shares_of
+from pg_mpi.trajectory import Trajectory
+
+UPDATES = 2
+
+
+class Counting:
+    """A user's policy whose gradient counts the samples of the last ``forward``, by their number."""
+
+    def __init__(self, samples):
+        self.theta = np.zeros(samples, dtype=np.float32)
+
+    def forward(self, observations):
+        self._seen = observations
+        return np.zeros((observations.shape[0], 3), dtype=np.float32)
+
+    def backward(self, d_outputs):
+        return np.asarray(self._seen.sum(axis=0), dtype=np.float32).ravel()
+
+
+class RecordingAdam(Adam):
+    """Adam that keeps the gradient of each step."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters)
+        self.gradients = []
+
+    def step(self, theta, gradient, state, learning_rate):
+        self.gradients.append(gradient.copy())
+        super().step(theta, gradient, state, learning_rate)
+
+
+def trajectory_of(samples):
+    """A trajectory of these samples."""
+    trajectory = Trajectory()
+    for number in samples:
+        trajectory.record(np.array([number]), number % 2, np.log(0.5), 0.0, 1.0, False)
+    return trajectory
+
+
+def main(world, argv):
+    lengths, out, *flags = argv
+    lengths = [[int(length) for length in rank.split(",")] for rank in lengths.split("|")]
+    counts = np.concatenate(lengths)
+    samples = np.split(np.arange(counts.sum()), np.cumsum(counts)[:-1])
+    first = sum(map(len, lengths[: world.rank]))
+    mine = range(first, first + len(lengths[world.rank]))
+    config, _ = parse_train(["--env-id", "ALE/Breakout-v5", *flags])
+    policy = Own(Counting(counts.sum()), Categorical(2), counts.sum(), True, None, False)
+    optimizer = RecordingAdam(policy.theta.size)
+    learner = Learner(policy, optimizer, config, world, Phases())
+    envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in mine]
+    for _ in range(UPDATES):
+        trajectories = [trajectory_of(samples[index]) for index in mine]
+        learner.update(shares_of(trajectories, envs, config, world, len(counts)), Stage())
+    gradients = np.array(optimizer.gradients)
+    assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"
+    if world.rank == 0:
+        np.save(out, gradients)
+    return 0
+
+
+if __name__ == "__main__":
+    job.run(main, sys.argv[1:])

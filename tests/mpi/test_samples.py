@@ -1,0 +1,36 @@
+"""Every epoch of an update uses each sample of all ranks exactly once."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jobs import run
+
+from pg_mpi.cluster.mpirun import mpirun_command
+
+SCRIPT = str(Path(__file__).with_name("count_samples.py"))
+UPDATES, EPOCHS, SIZE = 2, 4, 9
+
+
+@pytest.mark.parametrize("flags", [[], ["--reproducible"]], ids=["plain", "reproducible"])
+@pytest.mark.parametrize("lengths", ["20,3,0,31", "20,3|0,31", "24,1|0,0|9,20"])
+def test_each_sample_is_used_once_an_epoch(tmp_path, lengths, flags):
+    """54 samples in minibatches of about 9.
+
+    The policy's gradient counts how often each sample was used. The mean gradient of a minibatch of n different samples
+    therefore is 1/n at these and 0 at all others.
+    """
+    ranks, envs = lengths.count("|") + 1, lengths.count(",") + lengths.count("|") + 1
+    out = tmp_path / "gradients.npy"
+    settings = ["--update-epochs", str(EPOCHS), "--minibatch-size", str(SIZE), "--max-grad-norm", "1e9"]
+    result = run([*mpirun_command(ranks), sys.executable, SCRIPT, lengths, str(out), *settings, *flags], tmp_path)
+    assert result.returncode == 0, result.stderr
+    gradients = np.load(out)
+    samples, sizes = gradients.shape[1], np.count_nonzero(gradients, axis=1)
+    np.testing.assert_allclose(gradients, (gradients > 0) / sizes[:, None], rtol=1e-6)
+    used = (gradients > 0).reshape(UPDATES * EPOCHS, -1, samples)
+    assert used.shape[1] == samples // SIZE
+    np.testing.assert_array_equal(used.sum(axis=1), 1)
+    assert np.abs(sizes - SIZE).max() <= (envs if flags else ranks), "minibatches differ much in size"
+    assert len({epoch.tobytes() for epoch in used}) == len(used), "two epochs have the same minibatches"

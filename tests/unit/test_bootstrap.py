@@ -1,0 +1,119 @@
+"""Advantages of rollouts of the real player, from known values: an episode or a rollout that is cut bootstraps."""
+
+import numpy as np
+import pytest
+
+from pg_mpi.agent.heads import Categorical
+from pg_mpi.agent.own import Own
+from pg_mpi.batch import Batch
+from pg_mpi.config import parse_train
+from pg_mpi.game import choice
+from pg_mpi.record.phases import Phases
+from pg_mpi.rollout import Env, Player
+
+GAMMA = GAE_LAMBDA = 0.5
+
+#: The value of the state after k steps of an episode. A step pays 1, so delta_k = 1 + V_{k+1} / 2 - V_k.
+VALUES = [8, 4, 16, 2, 32]
+
+# Advantages A_k = delta_k + A_{k+1} / 4, by hand.
+#: Four steps. The value of the state after the truncated one counts: delta = -5, 5, -14, 1 + 32 / 2 - 2.
+TRUNCATED = [-4.390625, 2.4375, -10.25, 15]
+#: Three steps. Nothing follows the terminal one: delta = -5, 5, 1 - 16.
+TERMINATED = [-4.6875, 1.25, -15]
+#: The first k steps of an episode, and then the end of the rollout: delta = -5, 5, -14.
+CUT = [[], [-5], [-3.75, 5], [-4.625, 1.5, -14]]
+
+
+class Table:
+    """A user's policy: uniform over two actions, and ``VALUES``."""
+
+    def __init__(self):
+        self.theta = np.zeros(1, dtype=np.float32)
+
+    def forward(self, observations):
+        outputs = np.zeros((len(observations), 3), dtype=np.float32)
+        outputs[:, -1] = np.take(VALUES, observations[:, 0].astype(int))
+        return outputs
+
+
+class Constant:
+    """A user's policy: uniform over the actions, and the value of every state is 4."""
+
+    def __init__(self, actions):
+        self.theta, self._actions = np.zeros(1, dtype=np.float32), actions
+
+    def forward(self, observations):
+        outputs = np.zeros((observations.shape[0], self._actions + 1), dtype=np.float32)
+        outputs[:, -1] = 4
+        return outputs
+
+
+def config_of(env_id, *flags):
+    coefficients = ("--gamma", GAMMA, "--gae-lambda", GAE_LAMBDA)
+    return parse_train(["--env-id", env_id, *map(str, (*coefficients, *flags))])[0]
+
+
+def estimated(trajectories, policy, config):
+    """The advantages of each trajectory: a list of arrays."""
+    batch = Batch(trajectories, policy)
+    batch.estimate(config)
+    np.testing.assert_allclose(batch.targets - batch.advantages, batch.values, atol=1e-5)
+    return np.split(batch.advantages, np.cumsum([t.length for t in trajectories])[:-1])
+
+
+def playing(config, *names):
+    """A function that plays one rollout of each env and returns the advantages."""
+    policy = Own(Table(), Categorical(2), 2, False, None, False)
+    known = [choice.learn(config_of(f"own_envs:{name}")) for name in names]
+    envs = [Env(index, config, each) for index, each in enumerate(known)]
+    player = Player(envs, known[0].codes, config, Phases())
+    return lambda: estimated(player.play(policy.expand()), policy, config)
+
+
+def assert_close(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_rollouts_of_five_steps():
+    """Rollouts are cut within an episode, and end with one: the third of the second env, the fourth of the first."""
+    play = playing(config_of("own_envs:Truncating", "--num-steps", 5), "Truncating", "Terminating")
+    assert_close(play(), ([*TRUNCATED, *CUT[1]], [*TERMINATED, *CUT[2]]))
+    assert_close(play(), ([*TRUNCATED[1:], *CUT[2]], [*TERMINATED[2:], *TERMINATED, *CUT[1]]))
+    assert_close(play(), ([*TRUNCATED[2:], *CUT[3]], [*TERMINATED[1:], *TERMINATED]))
+    assert_close(play(), ([*TRUNCATED[3:], *TRUNCATED], [*TERMINATED, *CUT[2]]))
+
+
+def test_rollouts_of_whole_episodes():
+    play = playing(config_of("own_envs:Truncating", "--sync", "episode"), "Truncating", "Terminating")
+    for _ in range(2):
+        assert_close(play(), (TRUNCATED, TERMINATED))
+
+
+@pytest.fixture(scope="module")
+def pong():
+    return choice.learn(config_of("ALE/Pong-v5"))
+
+
+def played_pong(pong, *flags):
+    """A rollout of Pong where every state has the value 4: its trajectory and its advantages."""
+    config, actions = config_of("ALE/Pong-v5", *flags), len(pong.codes)
+    policy = Own(Constant(actions), Categorical(actions), pong.inputs(config), True, None, False)
+    (trajectory,) = Player([Env(0, config, pong)], pong.codes, config, Phases()).play(policy.expand())
+    return trajectory, estimated([trajectory], policy, config)[0]
+
+
+def test_the_frame_cap_of_an_emulator_truncates(pong):
+    """Two games cut after 20 steps, before the first point, and half of a third: delta = 0 + 4 / 2 - 4 at each step."""
+    trajectory, advantages = played_pong(pong, "--sync", "steps", "--num-steps", 50, "--max-frames", 80)
+    assert trajectory.length == 50 and not trajectory.rewards.any() and len(trajectory.games) == 2
+    to_the_end = np.array([*range(20, 0, -1), *range(20, 0, -1), *range(10, 0, -1)])
+    np.testing.assert_allclose(advantages, -2 * (1 - 0.25**to_the_end) / (1 - 0.25), rtol=1e-6)
+
+
+def test_the_last_point_of_a_game_terminates(pong):
+    trajectory, advantages = played_pong(pong, "--sync", "episode")
+    assert abs(trajectory.games[0][0]) > 10 and len(trajectory.games) == 1
+    assert advantages[-1] == trajectory.rewards[-1] - 4

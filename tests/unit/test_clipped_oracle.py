@@ -1,0 +1,119 @@
+"""The clipped update follows an independent dense implementation: tests/oracle/clipped_dense.py."""
+
+import numpy as np
+import pytest
+from oracle.clipped_dense import ClippedLearner, Rollout
+from scipy.sparse import identity
+
+from pg_mpi.agent.optimizer import Adam
+from pg_mpi.agent.policy import Policy
+from pg_mpi.cluster.comm import World
+from pg_mpi.config import parse_train
+from pg_mpi.learner import Learner
+from pg_mpi.record.phases import Phases
+from pg_mpi.schedule import Stage
+from pg_mpi.shares import Share
+from pg_mpi.trajectory import Trajectory
+
+INPUTS, HIDDEN, ACTIONS = 24, 5, 3
+EPOCHS, MINIBATCHES = 3, 3
+COEFFICIENTS = {"gamma": 0.9, "gae_lambda": 0.8, "clip_coef": 0.25, "vf_coef": 0.7, "max_grad_norm": 0.6}
+LEARNING_RATE, ENT_COEF = 0.01, 0.05
+
+#: Of each update: the share of rewarded steps, the inputs that occur, the factor on learning rate and entropy bonus.
+UPDATES = [(0.3, range(0, 18), 1.0), (0.3, range(6, 24), 0.7), (0.0, range(0, 24, 2), 0.4)]
+
+
+def made_up(rng, length, rewarded, inputs):
+    """A rollout with terminal and truncated steps, cut within an episode."""
+    ends = rng.random(length) < 0.2
+    truncated = ends & (rng.random(length) < 0.5)
+    ends[-1] = False
+    after = np.where(truncated, rng.normal(size=length), 0.0)
+    after[-1] = rng.normal()
+    x = np.zeros((length, INPUTS))
+    for row in x:
+        row[rng.choice(inputs, rng.integers(0, 6), replace=False)] = 1
+    rewards = rng.choice([-1.0, 0.0, 1.0], length, p=[rewarded / 2, 1 - rewarded, rewarded / 2])
+    log_probs = np.log(rng.uniform(0.2, 0.5, length))
+    return Rollout(x, rng.integers(ACTIONS, size=length), log_probs, rng.normal(size=length), rewards, ends, after)
+
+
+def as_trajectory(rollout):
+    """The same steps as a ``Trajectory``."""
+    r, trajectory = rollout, Trajectory()
+    for t in range(len(r.actions)):
+        trajectory.record(
+            np.flatnonzero(r.x[t]), r.actions[t], r.log_probs[t], r.values[t], r.rewards[t], bool(r.ends[t])
+        )
+        if r.ends[t]:
+            if r.after[t]:
+                trajectory.foresee(COEFFICIENTS["gamma"] * r.after[t])
+            trajectory.end_game(0, 1)
+    trajectory.last_value = r.after[-1]
+    return trajectory
+
+
+def config_of(samples, *flags):
+    """The ``TrainConfig``; no setting of a game's own recipe applies."""
+    chosen = {**COEFFICIENTS, "learning_rate": LEARNING_RATE, "ent_coef": ENT_COEF, "update_epochs": EPOCHS}
+    chosen["minibatch_size"] = samples // MINIBATCHES
+    words = [str(word) for name, value in chosen.items() for word in ("--" + name.replace("_", "-"), value)]
+    return parse_train(["--env-id", "ALE/Breakout-v5", *words, *flags])[0]
+
+
+def cut(order):
+    """Split an order of samples into minibatches whose sizes differ by one at most."""
+    return np.split(order, [len(order) * k // MINIBATCHES for k in range(1, MINIBATCHES)])
+
+
+def numbered(groups):
+    """The sample numbers of each group of rollouts: a list of int arrays."""
+    counts = [sum(len(rollout.actions) for rollout in group) for group in groups]
+    return np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+
+
+@pytest.mark.parametrize(
+    ("flags", "lengths", "tolerance"),
+    [((), (25, 16, 21), 1e-12), (("--reproducible",), (24, 15, 21), 1e-7)],  # its sums are rounded, each env by itself
+    ids=["plain", "reproducible"],
+)
+def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
+    rng = np.random.default_rng(1)
+    policy = Policy([identity(INPUTS, format="csr")], HIDDEN, ACTIONS, dtype=np.float64)
+    policy.theta[...] = 0.5 * rng.normal(size=policy.theta.size)
+    learner = Learner(
+        policy, Adam(policy.theta.size, dtype=np.float64), config_of(sum(lengths), *flags), World(), Phases()
+    )
+
+    def parameters():
+        return dict(zip(("w1", "w2", "b1", "b2"), policy.views(policy.theta)))
+
+    oracle = ClippedLearner(parameters(), **COEFFICIENTS)
+    shuffles, again = ([np.random.default_rng([seed, 7]) for seed in range(len(lengths))] for _ in range(2))
+    norms = []
+    for rewarded, inputs, anneal in UPDATES:
+        before = policy.theta.copy()
+        rollouts = [made_up(rng, length, rewarded, list(inputs)) for length in lengths]
+        groups = [[rollout] for rollout in rollouts] if flags else [rollouts]
+        shares = [
+            Share([as_trajectory(rollout) for rollout in group], shuffle, place, len(groups))
+            for place, (group, shuffle) in enumerate(zip(groups, shuffles))
+        ]
+        found = learner.update(shares, Stage(anneal=anneal))
+
+        epochs = []
+        for _ in range(EPOCHS):
+            parts = [cut(own[shuffle.permutation(len(own))]) for own, shuffle in zip(numbered(groups), again)]
+            epochs.append([np.concatenate(minibatch) for minibatch in zip(*parts)])
+        expected = oracle.update(rollouts, epochs, LEARNING_RATE * anneal, ENT_COEF * anneal)
+
+        for name, value in parameters().items():
+            np.testing.assert_allclose(value, oracle.theta[name], rtol=0, atol=tolerance, err_msg=name)
+        norms += expected["grad_norm"]
+        expected["grad_norm"] = np.mean(expected["grad_norm"])
+        for name, value in expected.items():
+            assert found[name] == pytest.approx(value, rel=1e-5 if flags else 1e-9), name
+        assert found["learning_rate"] == pytest.approx(LEARNING_RATE * anneal)
+        assert 0.05 < found["clip_fraction"] < 0.95 and np.abs(policy.theta - before).max() > LEARNING_RATE * anneal
+    assert min(norms) < COEFFICIENTS["max_grad_norm"] < max(norms), "the norm is clipped always or never"
