@@ -16,7 +16,6 @@ from pg_mpi.cluster import job
 from pg_mpi.config import parse_train
 from pg_mpi.learner import Learner
 from pg_mpi.record.phases import Phases
-from pg_mpi.schedule import Stage
 from pg_mpi.shares import shares_of
 from pg_mpi.trajectory import Trajectory
 
@@ -71,7 +70,7 @@ def main(world, argv):
     envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in mine]
     for _ in range(UPDATES):
         trajectories = [trajectory_of(samples[index]) for index in mine]
-        learner.update(shares_of(trajectories, envs, config, world, len(counts)), Stage())
+        learner.update(shares_of(trajectories, envs, config, world, len(counts)), 1.0)
     gradients = np.array(optimizer.gradients)
     assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"
     if world.rank == 0:

@@ -9,7 +9,6 @@ import numpy as np
 
 from pg_mpi.agent.optimizer import Adam, RMSProp
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.cluster import job
 from pg_mpi.config import parse_train
 from pg_mpi.learner import Learner
@@ -44,7 +43,7 @@ def main(world, argv):
     method, shares, out = argv
     method, _, size = method.partition(":")  # "clipped:20": minibatches of about 20 samples
     config, _ = parse_train(["--method", method, "--minibatch-size", size or "100000", "--update-epochs", "3"])
-    policy = Policy(pixel_tie((80, 80), False, "on", np.float64), 8, 3, dtype=np.float64)
+    policy = Policy(12_800, 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
     learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, Phases())

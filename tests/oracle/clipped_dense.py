@@ -2,9 +2,9 @@
 
 Policy, for inputs x (n, D) and A actions:
 
-    h = max(0, x w1 + b1)        (z, V) = h w2 + b2        pi = softmax(z)
+    h = max(0, x w1 + b1)        (z, V) = h w2 + x w3 + b2        pi = softmax(z)
 
-with w1 (D, H), b1 (H,), w2 (H, A + 1), b2 (A + 1,); the last output is the value V. An update is several epochs over
+with w1 (D, H), b1 (H,), w2 (H, A + 1), w3 (D, A + 1), b2 (A + 1,); the last output is the value V. An update is several epochs over
 its samples. Each epoch first estimates advantages and value targets (GAE). It takes the newest value of each sample:
 that of its minibatch in the epoch before, and in the first epoch that of the rollout. The advantages of all samples are
 shifted to mean 0 and, if some sample was rewarded, scaled to deviation 1. Then each minibatch takes one Adam step down
@@ -12,7 +12,7 @@ the gradient of
 
     mean of  -min(rho A, clip(rho, 1 - c, 1 + c) A) + vf_coef (V - target)^2 / 2 - ent_coef H(pi),   rho = pi / pi_old
 
-clipped to a global norm. Rows of w1 whose input is 0 in all samples of the update are not stepped.
+clipped to a global norm. Rows of w1 and w3 whose input is 0 in all samples of the update are not stepped.
 
 Sources: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7 and 9; Schulman et al., "High-Dimensional
 Continuous Control Using GAE" (2016), eq. 16; Kingma & Ba, "Adam" (2015), algorithm 1, with epsilon outside the root.
@@ -61,7 +61,7 @@ def advantages(rollout, values, gamma, gae_lambda):
 
 
 class ClippedLearner:
-    """Parameters, a dict of ``w1``, ``b1``, ``w2`` and ``b2``, and Adam's moments of them."""
+    """Parameters, a dict of ``w1``, ``b1``, ``w2``, ``w3`` and ``b2``, and Adam's moments of them."""
 
     def __init__(self, parameters, gamma, gae_lambda, clip_coef, vf_coef, max_grad_norm):
         self.theta = {name: np.array(value, dtype=np.float64) for name, value in parameters.items()}
@@ -74,7 +74,7 @@ class ClippedLearner:
     def forward(self, x):
         """Hidden (n, H), log-probabilities (n, A) and values (n,) of inputs (n, D)."""
         hidden = np.maximum(0, x @ self.theta["w1"] + self.theta["b1"])
-        outputs = hidden @ self.theta["w2"] + self.theta["b2"]
+        outputs = hidden @ self.theta["w2"] + x @ self.theta["w3"] + self.theta["b2"]
         logits = outputs[:, :-1]
         return hidden, logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)), outputs[:, -1]
 
@@ -135,6 +135,7 @@ class ClippedLearner:
             "w1": x.T @ d_hidden,
             "b1": d_hidden.sum(axis=0),
             "w2": hidden.T @ d_outputs,
+            "w3": x.T @ d_outputs,
             "b2": d_outputs.sum(axis=0),
         }
         surrogate = np.minimum(rho * advantage, np.clip(rho, 1 - c, 1 + c) * advantage)
@@ -149,7 +150,7 @@ class ClippedLearner:
     def _adam(self, gradient, learning_rate, seen):
         self.steps += 1
         for name, g in gradient.items():
-            rows = seen if name == "w1" else slice(None)
+            rows = seen if name in ("w1", "w3") else slice(None)
             m = self.m[name][rows] = BETA1 * self.m[name][rows] + (1 - BETA1) * g[rows]
             v = self.v[name][rows] = BETA2 * self.v[name][rows] + (1 - BETA2) * g[rows] ** 2
             m_hat, v_hat = m / (1 - BETA1**self.steps), v / (1 - BETA2**self.steps)

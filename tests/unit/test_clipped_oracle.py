@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from oracle.clipped_dense import ClippedLearner, Rollout
-from scipy.sparse import identity
 
 from pg_mpi.agent.optimizer import Adam
 from pg_mpi.agent.policy import Policy
@@ -11,7 +10,6 @@ from pg_mpi.cluster.comm import World
 from pg_mpi.config import parse_train
 from pg_mpi.learner import Learner
 from pg_mpi.record.phases import Phases
-from pg_mpi.schedule import Stage
 from pg_mpi.shares import Share
 from pg_mpi.trajectory import Trajectory
 
@@ -80,14 +78,15 @@ def numbered(groups):
 )
 def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
     rng = np.random.default_rng(1)
-    policy = Policy([identity(INPUTS, format="csr")], HIDDEN, ACTIONS, dtype=np.float64)
+    policy = Policy(INPUTS, HIDDEN, ACTIONS, dtype=np.float64)
     policy.theta[...] = 0.5 * rng.normal(size=policy.theta.size)
     learner = Learner(
         policy, Adam(policy.theta.size, dtype=np.float64), config_of(sum(lengths), *flags), World(), Phases()
     )
 
     def parameters():
-        return dict(zip(("w1", "w2", "b1", "b2"), policy.views(policy.theta)))
+        first, w2, b1, b2 = policy.views(policy.theta)
+        return {"w1": first[:, :HIDDEN], "w3": first[:, HIDDEN:], "w2": w2, "b1": b1, "b2": b2}
 
     oracle = ClippedLearner(parameters(), **COEFFICIENTS)
     shuffles, again = ([np.random.default_rng([seed, 7]) for seed in range(len(lengths))] for _ in range(2))
@@ -100,7 +99,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
             Share([as_trajectory(rollout) for rollout in group], shuffle, place, len(groups))
             for place, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        found = learner.update(shares, Stage(anneal=anneal))
+        found = learner.update(shares, anneal)
 
         epochs = []
         for _ in range(EPOCHS):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from pg_mpi.agent.policy import Policy
-from pg_mpi.agent.tying import pixel_tie
 from pg_mpi.batch import Batch
 from pg_mpi.schedule import annealing
 from pg_mpi.settings import TrainConfig
@@ -28,6 +27,6 @@ def test_an_advantage_is_the_sum_of_the_rewards_up_to_an_end(method):
         trajectory.record(np.array([3]), 0, -0.5, 0.0, reward, reward != 0)
     trajectory.end_game(0.0, 4)
     config = TrainConfig(method=method, gamma=1.0, gae_lambda=1.0)
-    batch = Batch([trajectory], Policy(pixel_tie((80, 80), False, "off"), 2, 2), "raw")
+    batch = Batch([trajectory], Policy(12_800, 2, 2), "raw")
     batch.estimate(config)
     np.testing.assert_allclose(batch.advantages, [-1.0, -1.0, 1.0, 1.0], rtol=1e-5)
