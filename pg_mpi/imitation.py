@@ -1,6 +1,6 @@
 """Self-imitation: what went better than expected is done again. A ``Learner`` with a memory of what its envs lived.
 
-After each update's own exchanges come ``--replay-updates`` more, along the gradient of
+After each update's own exchanges come ``UPDATES`` more, along the gradient of
 
     sum over samples of  -log pi(a|s) g + coef_v / 2 g^2,     g = max(R - V(s), 0)
 
@@ -12,11 +12,15 @@ import numpy as np
 
 from pg_mpi.agent import gradient as grad
 from pg_mpi.agent.advantages import discounted_returns
-from pg_mpi.agent.replay import Replay
+from pg_mpi.agent.replay import SIZE, Replay
 from pg_mpi.batch import learned
 from pg_mpi.learner import Learner
 from pg_mpi.seeding import REPLAY, stream
 
+UPDATES = 4  # exchanges of each update
+BATCH = 512  # transitions of such an exchange, over all ranks
+COEF = 0.1  # weight of the self-imitation loss
+VF_COEF = 0.01  # weight of the value loss within it
 NAMES = ("replay_loss", "replay_gain", "replay_share")
 
 
@@ -29,7 +33,7 @@ class ImitatingLearner(Learner):
 
     def __init__(self, policy, optimizer, config, world, phases):
         super().__init__(policy, optimizer, config, world, phases)
-        self.replay = Replay(config.replay_size, policy.inputs)
+        self.replay = Replay(SIZE, policy.inputs)
         self._rng = stream(config.seed, REPLAY, world.rank)
         self._drawn = []
 
@@ -44,10 +48,10 @@ class ImitatingLearner(Learner):
     def _prepare(self, shares):
         """Draw now what is learned from later: an update works only on the rows that its samples use."""
         super()._prepare(shares)
-        world, batch = self._world, self.config.replay_batch
-        mine = (world.rank + 1) * batch // world.size - world.rank * batch // world.size
+        world = self._world
+        mine = (world.rank + 1) * BATCH // world.size - world.rank * BATCH // world.size
         count = min(mine, len(self.replay))
-        self._drawn = [self._draw(count) for _ in range(self.config.replay_updates)] if count else []
+        self._drawn = [self._draw(count) for _ in range(UPDATES)] if count else []
 
     def _draw(self, count):
         """``count`` transitions, with the observations on the parameter rows: [x, actions, returns]."""
@@ -67,7 +71,7 @@ class ImitatingLearner(Learner):
 
     def _learn(self, shares, session):
         sums = super()._learn(shares, session)
-        for number in range(self.config.replay_updates):
+        for number in range(UPDATES):
             samples = 0
             if self._drawn:
                 with self._phases("gradient"):
@@ -77,13 +81,12 @@ class ImitatingLearner(Learner):
 
     def _imitate(self, session, x, actions, returns):
         """Write the gradient of some transitions into the session; returns how many they are."""
-        config = self.config
         outputs, hidden = self.policy.forward(session.theta, x)
         log_pi = grad.log_softmax(outputs[:, :-1])
         loss, d_logits, d_values = grad.self_imitation(log_pi, actions, outputs[:, -1], returns)
         d_outputs = np.empty_like(outputs)
-        d_outputs[:, :-1] = config.replay_coef * d_logits
-        d_outputs[:, -1] = config.replay_coef * config.replay_vf_coef * d_values
+        d_outputs[:, :-1] = COEF * d_logits
+        d_outputs[:, -1] = COEF * VF_COEF * d_values
         self._differentiate(session, x, hidden, d_outputs)
         self._sums += loss, -d_values.sum(), np.count_nonzero(d_values), len(actions)
         return len(actions)
@@ -107,9 +110,7 @@ class ImitatingLearner(Learner):
 
     def memory(self):
         """What of it a checkpoint holds: arrays, and a dict for JSON."""
-        saved = self.config.replay_saved
-        newest = len(self.replay) if saved is None else saved
-        return self.replay.state(newest), self._rng.bit_generator.state
+        return self.replay.state(), self._rng.bit_generator.state
 
     def recall(self, memories):
         """Take up memories of a saved run, (rank there, arrays, dict) each: its own, where there are as many ranks.

@@ -100,18 +100,6 @@ class TrainConfig:
     replay: bool = _setting(
         False, boolean, "self-imitation: also learn from transitions of the past, drawn in proportion to their return"
     )
-    replay_size: int = _setting(1_000_000, integer(), "transitions that each rank remembers, of its newest")
-    replay_updates: int = _setting(4, integer(), "exchanges of each update that learn from them")
-    replay_batch: int = _setting(512, integer(), "transitions of such an exchange, over all ranks")
-    replay_coef: float = _setting(0.1, real(0, open_low=True), "weight of the self-imitation loss")
-    replay_vf_coef: float = _setting(0.01, real(0), "weight of the value loss within it")
-    replay_saved: int = _setting(
-        None,
-        integer(0),
-        "of each rank's newest transitions, so many are in a checkpoint (default: all, so that a resumed run is the "
-        "same run)",
-        False,
-    )
 
     reproducible: bool = _setting(
         False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from pg_mpi import build, snapshot
-from pg_mpi.agent.replay import TRANSITION
+from pg_mpi.agent.replay import SIZE, TRANSITION
 from pg_mpi.errors import CheckpointError, RunError, UsageError
 from pg_mpi.game import choice
 from pg_mpi.record import checkpoint
@@ -63,7 +63,7 @@ def find_start(config, given, ranks):
     elif source and not checkpoint.candidates(source):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if not source:
-        _check_settings(config, ranks)
+        check_settings(config, ranks)
         _check_progress(folder, config, 0)
         knowledge = choice.learn(config)
         build.try_out(config, knowledge)
@@ -78,7 +78,7 @@ def find_start(config, given, ranks):
         asked = config.envs_per_rank
         raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
     config = dataclasses.replace(config, envs_per_rank=envs)
-    _check_settings(config, ranks)
+    check_settings(config, ranks)
     _check_progress(folder, config, snapshot.steps_of(facts))
     knowledge = snapshot.knowledge_of(arrays, facts)
     build.try_out(config, knowledge)
@@ -90,17 +90,12 @@ def find_start(config, given, ranks):
     return Start(config, folder, knowledge, (arrays, facts), path, memories)
 
 
-def _check_settings(config, ranks):
+def check_settings(config, ranks):
     """Refuse settings that contradict each other on so many ranks, or whose checkpoints would be too large to load."""
     config.check(ranks)
-    each = config.replay_size if config.replay_saved is None else min(config.replay_saved, config.replay_size)
-    room = checkpoint.LARGEST - (1 << 29)  # for all else
-    if config.replay and ranks * each * TRANSITION > room:
-        fits = room // (ranks * TRANSITION)
-        raise UsageError(
-            f"what {ranks} ranks remember, {each:,} transitions each, is too much for a checkpoint: --replay-saved "
-            f"{fits} fits, or a smaller --replay-size"
-        )
+    most = (checkpoint.LARGEST - (1 << 29)) // (SIZE * TRANSITION)  # the rest is for all else
+    if config.replay and ranks > most:
+        raise UsageError(f"--replay fits into a checkpoint on at most {most} ranks, not {ranks}: leave it out")
 
 
 def _open_new(folder):

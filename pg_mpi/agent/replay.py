@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.agent.return_tree import Floats, Integers, ReturnTree
 
+SIZE = 100_000  # transitions of a rank
 ROOM = 48  # inputs of a transition; Pong's have 30 to 45
 STATE = ("place", "observed", "counts", "actions", "returns")  # the arrays of a ring's state
 TRANSITION = 4 * ROOM + 16  # bytes of one in a checkpoint, at most
@@ -81,15 +82,11 @@ class Replay:
         observed = self._inputs[(np.repeat(begins, counts) + inside) % len(self._inputs)]
         return observed, counts, self._actions[places].astype(np.int64), self._tree.returns(places)
 
-    def state(self, newest: int) -> dict[str, NDArray[Any]]:
-        """The newest transitions, at most so many and ``ROOM`` inputs for each, as arrays."""
-        enough = self._written - newest * ROOM
-        too_long = bisect_left(range(self._length), enough, key=self._begin)
-        kept = self._length - max(self._length - newest, too_long)
-        observed, counts, actions, returns = self.read(self._places(self._length - kept, kept))
-        place = np.array([(self._oldest + self._length - kept) % self.capacity])
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All transitions, as arrays; ``place`` is that of the oldest."""
+        observed, counts, actions, returns = self.read(self._places(0, self._length))
         return {
-            "place": place,
+            "place": np.array([self._oldest]),
             "observed": observed.astype(self._inputs.dtype),
             "counts": counts.astype(np.int32),
             "actions": actions.astype(np.uint16),

@@ -1,16 +1,21 @@
 """``--replay`` in real runs: it learns from what each rank remembers, and a resumed run is the same run."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
+from jobs import ROOT, SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
 
 from pg_mpi.agent.advantages import discounted_returns
+from pg_mpi.config import parse_train
+from pg_mpi.errors import UsageError
 from pg_mpi.imitation import ImitatingLearner
 from pg_mpi.record import checkpoint
 from pg_mpi.settings import TrainConfig
+from pg_mpi.start import check_settings
 from pg_mpi.trajectory import Trajectory
 
-REPLAY = [*STEPS, "--replay", "--replay-batch", 61, "--replay-updates", 3]
+REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 
 
 @pytest.mark.mpi
@@ -19,10 +24,15 @@ def test_bit_exact(tmp_path, ranks):
     """Stopped and resumed, also with rings that have begun to forget."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir(), parts.mkdir()
-    flags = [*REPLAY, "--replay-size", 700]
-    train(ranks, whole, *flags, "--total-timesteps", 2400 * ranks)
+
+    def train(cwd, budget):
+        line = command(ranks, "small_replay", "--run-dir", "run", *SMALL, *REPLAY, "--total-timesteps", budget * ranks)
+        result = run(line, cwd, PYTHONPATH=f"{ROOT}:{Path(__file__).parent}")
+        assert result.returncode == 0, result.stderr
+
+    train(whole, 2400)
     for budget in (1000, 2400):
-        train(ranks, parts, *flags, "--total-timesteps", budget * ranks)
+        train(parts, budget)
     assert newest(whole)[1] == newest(parts)[1]
     assert deterministic(whole) == deterministic(parts)
     arrays, facts = checkpoint.load(newest(whole)[0])
@@ -35,18 +45,16 @@ def test_bit_exact(tmp_path, ranks):
 
 
 @pytest.mark.mpi
-def test_what_a_checkpoint_holds_of_it_is_a_flag_and_ranks_may_change(tmp_path):
-    train(2, tmp_path, *REPLAY, "--total-timesteps", 3000, "--replay-saved", 40, "--envs-per-rank", 3)
-    arrays, _ = checkpoint.load(newest(tmp_path)[0])
-    kept = [{name: arrays[f"replay_{rank}_{name}"] for name in ("returns", "actions")} for rank in range(2)]
-    assert [len(each["returns"]) for each in kept] == [40, 40]
-    flags = [*REPLAY, "--replay-saved", 80]
-    train(1, tmp_path, *flags, "--total-timesteps", 3001)
-    arrays, facts = checkpoint.load(newest(tmp_path)[0])
-    assert len(facts["memories"]) == 1 and len(arrays["replay_0_returns"]) == 80
-    train(3, tmp_path, *flags, "--total-timesteps", 4000)
-    _, facts = checkpoint.load(newest(tmp_path)[0])
-    assert len(facts["memories"]) == 3
+def test_ranks_may_change(tmp_path):
+    """The memories of two ranks go to one; of three ranks two start with none."""
+    held = []
+    for ranks, steps, more in ((2, 3000, ["--envs-per-rank", 3]), (1, 4000, []), (3, 5000, [])):
+        train(ranks, tmp_path, *REPLAY, "--total-timesteps", steps, *more)
+        arrays, facts = checkpoint.load(newest(tmp_path)[0])
+        assert len(facts["memories"]) == ranks
+        held.append([len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)])
+    (one,), (most, *others) = held[1:]
+    assert min(held[0]) > 0 and sum(held[0]) < one < most and 0 < max(others) < most
 
 
 def test_steps_are_remembered_up_to_the_last_complete_return():
@@ -70,10 +78,16 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
     [
         (["--replay", "--method", "reinforce"], "--replay compares returns with values"),
         (["--replay", "--reproducible"], "leave --reproducible out"),
-        (["--replay", "--replay-size", "4e7"], "is too much for a checkpoint: --replay-saved"),
-        (["--replay-batch", "0"], "--replay-batch must be a whole number of at least 1"),
+        (["--replay-size", "700"], "unknown argument --replay-size (did you mean --replay?)"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, words, said):
     refused = run(command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *words), tmp_path)
     assert refused.returncode == 2 and said in one_line(refused) and not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_has_room_for_so_many_ranks():
+    config, _ = parse_train(["--replay"])
+    check_settings(config, 180)
+    with pytest.raises(UsageError, match="--replay fits into a checkpoint on at most 180 ranks, not 181: leave it out"):
+        check_settings(config, 181)
