@@ -79,7 +79,10 @@ class Env:
 
     def state(self):
         """All of it that the next step depends on: arrays, and a dict for JSON."""
-        arrays = {"emulator": np.frombuffer(self.game.state(), dtype=np.uint8), "encoder": np.frombuffer(self.encoder.state(), dtype=np.uint8)}
+        arrays = {
+            "emulator": np.frombuffer(self.game.state(), dtype=np.uint8),
+            "encoder": np.frombuffer(self.encoder.state(), dtype=np.uint8),
+        }
         streams = [rng.bit_generator.state for rng in self._streams]
         game = {"score": self.score, "steps": self.steps, "paid": self.paid, "preference": self.preference}
         return arrays, {**game, "streams": streams}

@@ -8,7 +8,6 @@ import numpy as np
 
 from pg_mpi.features.foreground import Scene
 from pg_mpi.game.atari import AtariGame
-
 from pg_mpi.seeding import SURVEY, stream
 
 STEPS = 2000

@@ -138,7 +138,11 @@ def test_a_game_without_its_rom_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "raised", "says"),
     [
-        ([*CARTPOLE, "--policy", "own_policies:Broken"], "no such layer", "own_policies:Broken cannot be used: KeyError"),
+        (
+            [*CARTPOLE, "--policy", "own_policies:Broken"],
+            "no such layer",
+            "own_policies:Broken cannot be used: KeyError",
+        ),
         ([*FEATURES, "own_features:Raising"], "no such row", "own_features:Raising: start raised LookupError"),
     ],
 )

@@ -8,7 +8,16 @@ import time
 import pytest
 from jobs import SMALL, finish, one_line, run, start
 
-FACTS = {"preset": "default", "seed": 0, "ranks": 1, "above_0": None, "at_15": None, "at_18": None, "rate_above_0_s": None, "end": {}}
+FACTS = {
+    "preset": "default",
+    "seed": 0,
+    "ranks": 1,
+    "above_0": None,
+    "at_15": None,
+    "at_18": None,
+    "rate_above_0_s": None,
+    "end": {},
+}
 SEEDS = ["scaling.seeds", "--preset", "default", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
 GAMES = ["scaling.games", "--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
 

@@ -15,7 +15,6 @@ from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 from pg_mpi.trajectory import Trajectory
 
-
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
 
