@@ -3,6 +3,8 @@
 PRESETS = {
     "default": {},
     "fast": {"sync": "steps", "envs_per_rank": 8},
+    # made by hand for Pong: see features/pong.py
+    "pong": {"sync": "steps", "envs_per_rank": 8, "features": "pg_mpi.features.pong:Courses"},
     "karpathy": {
         "method": "reinforce",
         "sync": "episode",
@@ -23,11 +25,12 @@ GYMNASIUM = {
     "envs_per_rank": 4,
     "frame_skip": 1,
     "sticky": 0.0,
-    "hidden": 64,
     "anneal_timesteps": 0,
     "update_epochs": 10,
     "minibatch_size": 256,
     "ent_coef": 0.0,
+    "learning_rate": 1e-3,
+    "gamma": 0.99,
     "vf_coef": 0.5,
     "rewards": "scaled",
 }

@@ -18,7 +18,7 @@ def _setting(default, parse, help, identity=True):
 class TrainConfig:
     """Every setting of a training run. Defaults are the ``default`` preset's."""
 
-    preset: str = _setting("default", text, "default, fast, karpathy, or a JSON file of settings", False)
+    preset: str = _setting("default", text, "default, fast, karpathy, pong, or a JSON file of settings", False)
     env_id: str = _setting("ALE/Pong-v5", text, "the game, by its Gymnasium id, or package.module:function of your own")
     seed: int = _setting(0, integer(0), "root of every random stream")
 
@@ -68,20 +68,20 @@ class TrainConfig:
         choice("parts", "own"),
         "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
     )
-    hidden: int = _setting(128, integer(), "hidden units")
+    hidden: int = _setting(64, integer(), "hidden units")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(1e-3, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         3_000_000,
         integer(0),
         "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant",
     )
-    gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
+    gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     update_epochs: int = _setting(4, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
-        1024, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
+        512, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     explore: float = _setting(

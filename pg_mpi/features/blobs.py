@@ -1,8 +1,8 @@
 """Foreground runs → blobs, and the step that each blob has made since the screen before.
 
-A blob is a connected component of foreground pixels of one colour class: runs of adjacent rows are connected where
-they touch, corners included, and runs of one row where at most one pixel is between them. Positions are those of the centre of its bounding box in half pixels (top + bottom row, left +
-right column), so that they are whole numbers.
+A blob is a connected component of foreground pixels of one colour class. Runs of adjacent rows are connected where they
+touch, corners included; runs of one row where at most one pixel is between them. Positions are those of the centre of
+the bounding box in half pixels (top + bottom row, left + right column), so that they are whole numbers.
 """
 
 from typing import NamedTuple

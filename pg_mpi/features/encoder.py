@@ -35,7 +35,7 @@ class Encoder(Protocol):
         """What the next observation depends on besides the next screen, and the current observation."""
 
     def restore(self, state: bytes) -> Any:
-        """Continue after ``state``; returns the observation that was current then. Raises ValueError for other bytes."""
+        """Continue after ``state``; returns the observation that was current then. Raises ValueError for a bad one."""
 
 
 class BlobEncoder:

@@ -13,6 +13,7 @@ from pg_mpi.game.atari import NOOP, AtariGame, rom_name
 from pg_mpi.game.survey import find_scene
 from pg_mpi.seeding import SURVEY, stream
 
+HEIGHTS = range(195, 257)  # of screens
 CROWDED = 0.2  # share of active positions from which on observations are hardly sparse
 
 
@@ -102,7 +103,7 @@ def restored(arrays, facts):
     """The ``Arcade`` that a checkpoint holds. Raises nearly anything for what is none."""
     codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
-    if backgrounds.ndim != 3 or backgrounds.shape[2] != WIDTH or not len(backgrounds) or backgrounds.shape[1] > 256:
+    if backgrounds.ndim != 3 or not len(backgrounds) or backgrounds.shape[2] != WIDTH or backgrounds.shape[1] not in HEIGHTS:
         raise ValueError(f"backgrounds of shape {backgrounds.shape}")
     classes = np.asarray(arrays["classes"], dtype=np.uint8)
     if classes.shape != (256,) or classes.max() >= 16:
