@@ -103,7 +103,8 @@ def restored(arrays, facts):
     """The ``Arcade`` that a checkpoint holds. Raises nearly anything for what is none."""
     codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
-    if backgrounds.ndim != 3 or not len(backgrounds) or backgrounds.shape[2] != WIDTH or backgrounds.shape[1] not in HEIGHTS:
+    count, height, width = backgrounds.shape
+    if not count or height not in HEIGHTS or width != WIDTH:
         raise ValueError(f"backgrounds of shape {backgrounds.shape}")
     classes = np.asarray(arrays["classes"], dtype=np.uint8)
     if classes.shape != (256,) or classes.max() >= 16:
