@@ -134,7 +134,7 @@ class Player:
         """
         for env in self.envs:
             env.trajectory = Trajectory()
-        self._prefers = any(env.explore for env in self.envs)  # it costs a list at every step
+        self._prefers = any(env.preference for env in self.envs)  # it costs a list at every step
         active, steps = self.envs, 0
         while active and steps < self._steps and not stop:
             if self._step(active, network):
@@ -216,4 +216,5 @@ class Player:
         env.trajectory.end_game(env.score, env.steps)
         env.game.reset()
         env.begin()
+        self._prefers |= bool(env.preference)
         self._phases.seconds["reset"] += self._phases.clock() - begun

@@ -98,10 +98,7 @@ def try_out(name, scene, game, codes, rng):
                 encoder.start(game.screen)
             game.act(codes[rng.integers(len(codes))])
             observation = encoder.step(game.screen)
-            if step % 10 == 0:
-                restored = other.restore(encoder.state())
-            else:
-                restored = other.step(game.screen)
+            restored = other.step(game.screen) if step % 10 else other.restore(encoder.state())
             if not np.array_equal(observation, restored):
                 raise RunError(f"--features {name}: restore(state()) does not continue alike")
     except RunError as error:

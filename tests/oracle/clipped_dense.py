@@ -5,10 +5,10 @@ Policy, for inputs x (n, D) and A actions:
     h = max(0, x w1 + b1)        (z, V) = h w2 + x w3 + b2        pi = softmax(z)
 
 with w1 (D, H), b1 (H,), w2 (H, A + 1), w3 (D, A + 1), b2 (A + 1,); the last output is the value V. An update is
-several epochs over its samples. Each epoch first estimates advantages and value targets (GAE). It takes the newest value of each sample:
-that of its minibatch in the epoch before, and in the first epoch that of the rollout. The advantages of all samples are
-shifted to mean 0 and, if some sample was rewarded, scaled to deviation 1. Then each minibatch takes one Adam step down
-the gradient of
+several epochs over its samples. Each epoch first estimates advantages and value targets (GAE). It takes the newest
+value of each sample: that of its minibatch in the epoch before, and in the first epoch that of the rollout. The
+advantages of all samples are shifted to mean 0 and, if some sample was rewarded, scaled to deviation 1. Then each
+minibatch takes one Adam step down the gradient of
 
     mean of  -min(rho A, clip(rho, 1 - c, 1 + c) A) + vf_coef (V - target)^2 / 2 - ent_coef H(pi),   rho = pi / pi_old
 

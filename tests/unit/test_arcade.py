@@ -145,7 +145,7 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
 @pytest.mark.parametrize("preset", ["default", "karpathy"])
 def test_a_reward_ends_a_return_of_reinforce_alone(preset):
     config = config_of("Pong", "--preset", preset, "--max-frames", 1200, "--hidden", 2)
-    known = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [3, 4])
+    known = arcade.Arcade(SCENE, [3, 4])
     (lived,) = Player([Env(0, config, known)], known.codes, config, Phases()).play(
         build.make_policy(config, known).expand()
     )

@@ -99,7 +99,7 @@ def pong():
 
 def played_pong(pong, *flags):
     """A rollout of Pong where every state has the value 4: its trajectory and its advantages."""
-    config, actions = config_of("ALE/Pong-v5", *flags), len(pong.codes)
+    config, actions = config_of("ALE/Pong-v5", "--explore", 0, *flags), len(pong.codes)
     policy = Own(Constant(actions), Categorical(actions), pong.inputs(config), True, None, False)
     (trajectory,) = Player([Env(0, config, pong)], pong.codes, config, Phases()).play(policy.expand())
     return trajectory, estimated([trajectory], policy, config)[0]

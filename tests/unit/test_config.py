@@ -42,7 +42,8 @@ def test_numbers():
         (["--target-return", "nan"], "--target-return must be a finite number, not 'nan'"),
         (["--max-walltime", "0"], "--max-walltime must be a duration above zero"),
         (["--max-walltime", "soon"], "--max-walltime must be a duration"),
-        (["--tiles", "onn"], "--tiles must be one of on, off, only (did you mean on?)"),
+        (["--sync", "step"], "--sync must be one of episode, steps (did you mean steps?)"),
+        (["--tiles", "on"], "unknown argument --tiles (did you mean --actions?): see --help"),
         (["--hidden"], "argument --hidden: expected one argument"),
         (["extra"], "unknown argument extra"),
     ],
@@ -56,9 +57,9 @@ def test_bad_words(words, line):
 
 def test_preset_file(tmp_path):
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps({"hidden": 64, "learning-rate": 1e-3, "tiles": "only"}))
+    path.write_text(json.dumps({"hidden": 64, "learning-rate": 1e-3, "sync": "steps"}))
     config, _ = parse_train(["--preset", str(path), "--hidden", "32"])
-    assert (config.hidden, config.learning_rate, config.tiles) == (32, 1e-3, "only")
+    assert (config.hidden, config.learning_rate, config.sync) == (32, 1e-3, "steps")
     assert config.folder == "runs/pong-mine-s0"
     path.write_text(json.dumps({"hiden": 64}))
     with pytest.raises(UsageError, match="unknown setting 'hiden' \\(did you mean hidden"):
@@ -82,7 +83,7 @@ def test_settings_that_contradict():
 def test_a_minibatch_size_that_was_given_must_fit_the_rollout_also_where_it_is_the_default():
     config, given = parse_train(["--sync", "steps", "--minibatch-size", str(TrainConfig.minibatch_size)])
     assert config == parse_train(["--sync", "steps"])[0]
-    with pytest.raises(UsageError, match="minibatch-size 1024 is larger than one rollout of 128 samples"):
+    with pytest.raises(UsageError, match="minibatch-size 512 is larger than one rollout of 128 samples"):
         config.check(1, given)
     config.check(1, {"sync"})
     config.check(8, given)

@@ -24,7 +24,8 @@ def config_of(name, *flags):
 
 
 def test_a_preference_is_added_to_the_logits_and_told():
-    network = Network(np.array([[0.5], [1.0]]), None, np.array([[1.0, 2.0, -1.0, 7.0]]), None)
+    network = Network(np.array([[0.5], [1.0]]), np.zeros(1))
+    network.last = np.array([[1.0, 2.0, -1.0, 7.0]])
     preferences, seen = ([0.0, -3.0, 2.0], None), [np.array([0]), np.array([1])]
     logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + [preferences[0], [0.0] * 3]
     log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
