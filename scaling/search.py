@@ -22,7 +22,7 @@ from pathlib import Path
 from pg_mpi.cluster.mpirun import usable_threads
 from pg_mpi.config import parse_train
 from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, span
+from pg_mpi.parse import Parser, checked, integer, spans
 from scaling.curves import summary
 
 MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)
@@ -32,7 +32,7 @@ def parser():
     """The command line."""
     p = Parser(prog="python -m scaling.search", description=__doc__.splitlines()[0], allow_abbrev=False)
     p.add_argument("settings", metavar="SETTINGS", help="a JSON file of settings to try")
-    p.add_argument("--seeds", default="0-2", help="first-last (default: 0-2)")
+    p.add_argument("--seeds", default="0-2", help="numbers or ranges with commas (default: 0-2)")
     p.add_argument("--steps", default="5e5", help="agent steps of each run (default: 5e5)")
     p.add_argument("--out", default="scaling/results/search.jsonl", help="where the results go")
     p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
@@ -75,7 +75,7 @@ def score_at(result, mark):
 def _jobs(settings, seeds, steps):
     """Every run to make, seeds outermost, so that an early look compares all settings."""
     jobs = []
-    for seed in checked(span, seeds, "--seeds"):
+    for seed in checked(spans, seeds, "--seeds"):
         for name, flags in settings["try"].items():
             words = [*shlex.split(settings["common"]), *shlex.split(flags)]
             parse_train(words)  # a wrong flag is found before hours of runs, not among them
@@ -97,7 +97,8 @@ def _run_all(jobs, out):
             cores.put(core)
 
     with concurrent.futures.ThreadPoolExecutor(cores.qsize()) as pool:
-        for number, result in enumerate(pool.map(run, jobs), start=1):
+        runs = concurrent.futures.as_completed([pool.submit(run, job) for job in jobs])
+        for number, result in enumerate((done.result() for done in runs), start=1):
             with open(out, "a", encoding="utf-8") as file:
                 file.write(json.dumps(result) + "\n")
             print(f"{number} of {len(jobs)}: {result['name']}, seed {result['seed']}", file=sys.stderr, flush=True)
