@@ -64,7 +64,7 @@ def train_parser():
 def parse_train(argv):
     """The ``TrainConfig`` of a command line, and the names of the settings given there.
 
-    Order: the defaults, then what is usual for the env, then the preset, then the flags. Raises ``UsageError``.
+    Order: the defaults, then those of the env, then the preset, then the flags. Raises ``UsageError``.
     """
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
     flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}

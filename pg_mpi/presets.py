@@ -1,13 +1,8 @@
-"""Settings that go together: the presets, and what is usual for a kind of env."""
+"""Settings that go together: the presets, and the defaults of environments that are no Atari games."""
 
 PRESETS = {
     "default": {},
-    "fast": {
-        "sync": "steps",
-        "envs_per_rank": 8,
-        "features": "edge",
-        "update_epochs": 6,
-    },
+    "fast": {"sync": "steps", "envs_per_rank": 8},
     "karpathy": {
         "method": "reinforce",
         "sync": "episode",
@@ -23,33 +18,14 @@ PRESETS = {
     },
 }
 
-#: The defaults of the settings are Pong's. What differs for other Atari games, some of which go on for ever while a
-#: policy does not press the button, or pay nothing for a hundred games:
-ARCADE = {
-    "sync": "steps",
-    "envs_per_rank": 4,
-    "num_steps": 128,
-    "features": "motion",
-    "tiles": "on",
-    "learning_rate": 1e-3,
-    "anneal_timesteps": 0,
-    "gamma": 0.99,
-    "update_epochs": 4,
-    "minibatch_size": 256,
-    "explore": 1.0,
-    "ent_coef": 0.01,
-}
-
-#: And for environments of Gymnasium, or of one's own:
+#: The defaults of the settings are those of all Atari games. Environments of Gymnasium, or of one's own, differ in:
 GYMNASIUM = {
     "sync": "steps",
     "envs_per_rank": 4,
-    "num_steps": 128,
     "frame_skip": 1,
     "sticky": 0.0,
-    "learning_rate": 1e-3,
+    "hidden": 64,
     "anneal_timesteps": 0,
-    "gamma": 0.99,
     "update_epochs": 10,
     "minibatch_size": 256,
     "ent_coef": 0.0,
@@ -73,15 +49,11 @@ ARCADE_ONLY = (
 ENVIRONMENTS_ONLY = ("normalise", "squash")
 #: What makes our own policy of active pixels, and how it plays.
 OURS_ONLY = ("tiles", "action_logits", "explore")
-#: What needs a ratio of probabilities, which REINFORCE lacks.
-RATIOS_ONLY = ("explore",)
 
 
 def usual(env_id):
-    """What is usual for an env, where neither a preset nor a flag says more: a dict of settings."""
-    if env_id.startswith("ALE/"):
-        return {} if env_id.startswith("ALE/Pong-") else dict(ARCADE)
-    return dict(GYMNASIUM)
+    """The settings of an env that differ from the defaults, unless a preset or a flag sets them: a dict."""
+    return {} if env_id.startswith("ALE/") else dict(GYMNASIUM)
 
 
 def without_meaning(env_id, policy="usual", method="clipped"):
@@ -92,5 +64,5 @@ def without_meaning(env_id, policy="usual", method="clipped"):
     if policy != "usual":
         found |= dict.fromkeys(OURS_ONLY, f"{env_id} with a policy of your own")
     if method == "reinforce":
-        found |= dict.fromkeys(RATIOS_ONLY, "--method reinforce")
+        found["explore"] = "--method reinforce"  # it has no ratio of probabilities
     return found

@@ -6,10 +6,6 @@ import re
 
 from pg_mpi.errors import UsageError
 from pg_mpi.parse import boolean, choice, duration, integer, real, text
-from pg_mpi.presets import usual
-
-#: The default --minibatch-size: at most this, where a number that was chosen must fit into the rollout.
-MINIBATCH = 2048
 
 
 def _setting(default, parse, help, identity=True):
@@ -34,7 +30,7 @@ class TrainConfig:
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
     sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
-    num_steps: int = _setting(256, integer(), "T: agent steps per env and update, with --sync steps")
+    num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps")
     games_per_update: int = _setting(1, integer(), "games per env and update, with --sync episode")
     frame_skip: int = _setting(4, integer(), "frames per agent step")
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
@@ -56,13 +52,13 @@ class TrainConfig:
     )
 
     features: str = _setting(
-        "course",
+        "motion",
         choice("edge", "course", "motion", "pair", "difference"),
         "what the policy sees: a frame's left edges, what moved and where it will arrive; all of the frame instead; "
         "without where; two frames; or one minus the other",
     )
     tiles: str = _setting(
-        "only", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
+        "on", choice("on", "off", "only"), "first-layer weights: pixels and coarse tiles, pixels, or tiles only"
     )
     actions: str = _setting(
         "minimal",
@@ -75,28 +71,28 @@ class TrainConfig:
         choice("parts", "own"),
         "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
     )
-    hidden: int = _setting(64, integer(), "hidden units")
+    hidden: int = _setting(128, integer(), "hidden units")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(5e-4, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(1e-3, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
-        2_500_000,
+        3_000_000,
         integer(0),
         "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant",
     )
-    gamma: float = _setting(0.97, real(0, 1, open_low=True), "discount per agent step")
+    gamma: float = _setting(0.99, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
-    update_epochs: int = _setting(8, integer(), "passes over each update's samples")
+    update_epochs: int = _setting(4, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
-        MINIBATCH, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
+        1024, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     explore: float = _setting(
-        0.0,
+        1.0,
         real(0),
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
     )
-    ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
+    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
@@ -146,8 +142,11 @@ class TrainConfig:
         """The settings that change what is learned, as a dict."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata["identity"]}
 
-    def check(self, ranks):
-        """Raise ``UsageError`` for settings that contradict each other on this many ranks."""
+    def check(self, ranks, given=()):
+        """Raise ``UsageError`` for settings that contradict each other on this many ranks.
+
+        ``given``: the names of the settings that the user gave. A ``minibatch_size`` among them must fit the rollout.
+        """
         own, arcade = self.policy != "usual", self.env_id.startswith("ALE/")
         if (own or not arcade) and self.method == "reinforce":
             raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
@@ -160,9 +159,7 @@ class TrainConfig:
         if (own or not arcade) and self.replay:
             raise UsageError("--replay remembers active pixels, for our own policy of Atari games: leave it out here")
         rollout = ranks * self.envs_per_rank * self.num_steps
-        usual_size = usual(self.env_id).get("minibatch_size", MINIBATCH)
-        by_steps, chosen = self.method == "clipped" and self.sync == "steps", self.minibatch_size != usual_size
-        if by_steps and chosen and self.minibatch_size > rollout:
+        if self.sync == "steps" and "minibatch_size" in given and self.minibatch_size > rollout:
             raise UsageError(
                 f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
                 f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "

@@ -63,7 +63,7 @@ def find_start(config, given, ranks):
     elif source and not checkpoint.candidates(source):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if not source:
-        check_settings(config, ranks)
+        check_settings(config, ranks, given)
         _check_progress(folder, config, 0)
         knowledge = choice.learn(config)
         build.try_out(config, knowledge)
@@ -78,7 +78,7 @@ def find_start(config, given, ranks):
         asked = config.envs_per_rank
         raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
     config = dataclasses.replace(config, envs_per_rank=envs)
-    check_settings(config, ranks)
+    check_settings(config, ranks, given)
     _check_progress(folder, config, snapshot.steps_of(facts))
     knowledge = snapshot.knowledge_of(arrays, facts)
     build.try_out(config, knowledge)
@@ -90,9 +90,9 @@ def find_start(config, given, ranks):
     return Start(config, folder, knowledge, (arrays, facts), path, memories)
 
 
-def check_settings(config, ranks):
+def check_settings(config, ranks, given=()):
     """Refuse settings that contradict each other on so many ranks, or whose checkpoints would be too large to load."""
-    config.check(ranks)
+    config.check(ranks, given)
     most = (checkpoint.LARGEST - (1 << 29)) // (SIZE * TRANSITION)  # the rest is for all else
     if config.replay and ranks > most:
         raise UsageError(f"--replay fits into a checkpoint on at most {most} ranks, not {ranks}: leave it out")

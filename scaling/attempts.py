@@ -17,7 +17,8 @@ REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks",
 def check(words, ours, flags, ranks):
     """Raise ``UsageError`` unless each of ``flags`` is one of training, and ``words`` train on so many ranks."""
     command.check_flags(flags, ours, REFUSED)
-    parse_train(words)[0].check(ranks)
+    config, given = parse_train(words)
+    config.check(ranks, given)
 
 
 def train(run, ranks, words, out):

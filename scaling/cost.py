@@ -51,7 +51,8 @@ def main(argv):
     words = ["--preset", args.preset, *rest, "--total-timesteps", str(steps * ranks)]
     ways = {"with": [*words, *flags], "without": words}
     for flags in ways.values():
-        parse_train(flags)[0].check(ranks)
+        config, given = parse_train(flags)
+        config.check(ranks, given)
     if args.out:
         command.claim(args.out, "cost.csv", "scaling.cost", argv)
     rows = []

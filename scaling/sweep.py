@@ -93,14 +93,14 @@ def prepare(argv):
     if nodes and counts[-1] > sum(nodes.values()):
         raise UsageError(f"{args.hosts} has room for {sum(nodes.values())} ranks, not {counts[-1]}: give fewer --ranks")
     words = ["--preset", args.preset, *rest]
-    config, _ = parse_train(words)
+    config, given = parse_train(words)
     envs = config.envs_per_rank * counts[-1] if mode == "strong" else None
     for ranks in counts:
         if envs and envs % ranks:
             raise UsageError(
                 f"--mode strong shares {envs} envs, and {ranks} ranks cannot have equally many: leave it out"
             )
-        dataclasses.replace(config, envs_per_rank=envs // ranks if envs else config.envs_per_rank).check(ranks)
+        dataclasses.replace(config, envs_per_rank=envs // ranks if envs else config.envs_per_rank).check(ranks, given)
     return args, Plan(counts, words, envs, seconds, warmup, repeats, args.launcher, nodes, args.keep)
 
 

@@ -62,7 +62,8 @@ def prepare(argv):
     command.check_flags(rest, parser(), REFUSED)
     for ranks in args.ranks:
         for mode in MODES:
-            parse_train([*words, *_mode_words(mode, args.envs)])[0].check(ranks)
+            config, given = parse_train([*words, *_mode_words(mode, args.envs)])
+            config.check(ranks, given)
     return args, words
 
 

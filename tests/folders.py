@@ -38,7 +38,7 @@ def write_run(folder, updates=40, ranks=2, settings=None, start=None, waits=None
         "job": {"SLURM_JOB_ID": "77"},
         **(start or {}),
     }
-    chosen = {"preset": "fast", "env_id": "ALE/Pong-v5", "seed": 0, "gamma": 0.97, **(settings or {})}
+    chosen = {"preset": "fast", "env_id": "ALE/Pong-v5", "seed": 0, "gamma": 0.99, **(settings or {})}
     write(folder / "config.json", {"settings": chosen, "starts": [begun]})
     seconds = waits or [0.1 * (rank + 1) for rank in range(ranks)]
     write(folder / "ranks.json", {"start": 0, "update": updates, "phase_s": {"wait": seconds}})

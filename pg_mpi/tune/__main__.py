@@ -119,7 +119,9 @@ def work(group, ours, plan, stop, progress):
         config = dataclasses.replace(plan.config, run_dir=task.folder, keep_checkpoints=1, **space.parsed(task.params))
         with output_of(task.folder if ours else None) as output:
             report = ours.report if ours else None
-            outcome = trial.play(group, config, plan.given, plan.budget, stop, report, progress, output)
+            outcome = trial.play(
+                group, config, plan.given | task.params.keys(), plan.budget, stop, report, progress, output
+            )
         if outcome.state == trial.STOPPED:
             return True
         group.on_root(ours.tell if ours else None, outcome.state, outcome.score, outcome.why)
@@ -149,7 +151,7 @@ def _plan(argv, ranks):
 
     choice.check(config)
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & {each.name for each in dimensions}:
-        config.check(values["ranks_per_trial"])
+        config.check(values["ranks_per_trial"], given)
     make_folder(study.folder_of(args.study), "--study")
     same = config.identity() | {"budget": values["budget"], "space": [str(dimension) for dimension in dimensions]}
     study.Study(args.study, dimensions, values["trials"], config.seed).check_same(same)
@@ -174,7 +176,7 @@ def _close(board, plan, argv, ranks, stopped):
 
 
 def preset_of(plan, params):
-    """What of a trial is not usual for its env, and an env that is not Pong: settings, as a preset file has them."""
+    """The settings of a trial that are not the defaults of its env, and another env_id, as a preset file has them."""
     chosen = dataclasses.replace(plan.config, **space.parsed(params))
     known = TrainConfig(**usual(chosen.env_id)).identity() | {"seed": chosen.seed, "env_id": TrainConfig.env_id}
     return {name: value for name, value in chosen.identity().items() if value != known[name]}

@@ -55,7 +55,7 @@ def prepare(argv):
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     args.repeats = checked(integer(), args.repeats, "--repeats")
     config, given = parse_train(["--preset", args.preset, *rest])
-    config.check(args.ranks)
+    config.check(args.ranks, given)
     if not config.env_id.startswith("ALE/") or config.policy != "usual":
         raise UsageError(f"the parts of {config.env_id} are not known here: give an Atari game, and our own policy")
     return args, config, given

@@ -75,7 +75,8 @@ def main(argv):
     deadline = checked(duration, args.deadline, "--deadline")
     words = ["--preset", args.preset, *rest]
     for ranks in counts:
-        parse_train(for_each(words, ranks))[0].check(ranks)
+        config, given = parse_train(for_each(words, ranks))
+        config.check(ranks, given)
     make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": node, "words": words}
     same |= {"cores_shared": cores, "target": float(args.target)}

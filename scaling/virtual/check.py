@@ -54,8 +54,9 @@ def main(argv):
     steps = checked(integer(), args.steps_per_rank, "--steps-per-rank")
     exchange.named(args.network)
     words = ["--preset", args.preset, *rest]
+    config, given = parse_train(words)
     for ranks in counts:
-        parse_train(words)[0].check(ranks)
+        config.check(ranks, given)
     command.claim(args.out, "check.csv", "scaling.virtual.check", argv)
     rows = []
     for repeat in range(repeats):

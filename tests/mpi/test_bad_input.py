@@ -17,6 +17,10 @@ CASES = {
         [*STEPS, "--minibatch-size", 300],
         "--minibatch-size 300 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
+    "default minibatch, given": (
+        ["--sync", "steps", "--minibatch-size", 1024],
+        "--minibatch-size 1024 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
+    ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
 }
 
@@ -34,7 +38,7 @@ def test_a_folder_of_another_run(tmp_path):
     before = newest(tmp_path)
     result = train(2, tmp_path, "--total-timesteps", 9999, "--gamma", 0.9, "--learning-rate", 0.1, code=2)
     line = one_line(result)
-    assert "settings (gamma 0.97 there, 0.9 here, learning_rate 0.0005 there, 0.1 here)" in line
+    assert "settings (gamma 0.99 there, 0.9 here, learning_rate 0.001 there, 0.1 here)" in line
     assert "another --run-dir" in line
     assert newest(tmp_path) == before
     never = train(2, tmp_path, "--resume", "never", code=2)
@@ -73,7 +77,7 @@ def test_resume_that_the_folder_contradicts(tmp_path):
     wide = train(2, tmp_path, "--envs-per-rank", 3, "--total-timesteps", 9000, code=2)
     assert "has 1 envs for each of 2 ranks, not 3" in one_line(wide)
     identity = train(2, tmp_path, "--run-dir", "third", "--resume", "run", "--gamma", 0.5, code=2)
-    assert "settings (gamma 0.97 there, 0.5 here)" in one_line(identity)
+    assert "settings (gamma 0.99 there, 0.5 here)" in one_line(identity)
     assert not (tmp_path / "third").exists()
 
 

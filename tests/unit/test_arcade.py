@@ -1,4 +1,6 @@
-"""Atari games other than Pong: colours, lives, rewards, versions, and settings that are usual for them."""
+"""Atari games other than Pong: colours, lives, rewards, versions and settings."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from pg_mpi.game.features import FrameEncoder
 from pg_mpi.game.survey import MOST_PLANES, colour_planes, find_scene
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
+from pg_mpi.settings import TrainConfig
 from pg_mpi.trajectory import Trajectory
 
 
@@ -201,10 +204,9 @@ def test_rewards_are_learned_from_by_sign_or_as_they_are():
     assert lived.rewards.tolist() == [0, 7, -3, 0.5], "the record of the game is untouched"
 
 
-def test_what_is_usual_for_a_game_comes_before_preset_and_flags():
-    assert config_of("Pong").gamma == 0.97
-    other = config_of("Breakout")
-    assert (other.gamma, other.features, other.sync) == (0.99, "motion", "steps")
+def test_all_games_have_the_same_defaults():
+    known = [dataclasses.replace(config_of(name), env_id="any") for name in ("Pong", "Breakout", "Freeway")]
+    assert known[0] == known[1] == known[2] == TrainConfig(env_id="any")
     assert config_of("Breakout", "--gamma", 0.5).gamma == 0.5
     karpathy = config_of("Breakout", "--preset", "karpathy")
     assert (karpathy.features, karpathy.sync, karpathy.envs_per_rank) == ("difference", "episode", 1)

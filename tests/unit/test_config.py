@@ -16,6 +16,7 @@ def test_defaults_presets_and_flags():
     config, given = parse_train(["--preset", "karpathy", "--hidden", "100", "--hidden", "50"])
     assert (config.hidden, config.gamma, config.method, config.learning_rate) == (50, 0.99, "reinforce", 1e-3)
     assert given == {"preset", "hidden"}
+    assert parse_train(["--preset", "fast"])[0] == TrainConfig(preset="fast", sync="steps", envs_per_rank=8)
     assert parse_train([])[0] == TrainConfig()
     assert parse_train([])[0].folder == "runs/pong-default-s0"
 
@@ -72,11 +73,19 @@ def test_preset_file(tmp_path):
 
 def test_settings_that_contradict():
     with pytest.raises(UsageError, match="minibatch-size 4096 is larger than one rollout of 1024 samples"):
-        TrainConfig(sync="steps", num_steps=256, minibatch_size=4096).check(ranks=4)
-    TrainConfig(sync="steps", num_steps=256, minibatch_size=1024).check(ranks=4)
-    TrainConfig(sync="steps", num_steps=256).check(ranks=1)
+        TrainConfig(sync="steps", num_steps=256, minibatch_size=4096).check(4, {"minibatch_size"})
+    TrainConfig(sync="steps", num_steps=256, minibatch_size=1024).check(4, {"minibatch_size"})
     with pytest.raises(UsageError, match="whole games"):
         parse_train(["--preset", "karpathy", "--sync", "steps"])[0].check(ranks=1)
+
+
+def test_a_minibatch_size_that_was_given_must_fit_the_rollout_also_where_it_is_the_default():
+    config, given = parse_train(["--sync", "steps", "--minibatch-size", str(TrainConfig.minibatch_size)])
+    assert config == parse_train(["--sync", "steps"])[0]
+    with pytest.raises(UsageError, match="minibatch-size 1024 is larger than one rollout of 128 samples"):
+        config.check(1, given)
+    config.check(1, {"sync"})
+    config.check(8, given)
 
 
 def test_help_needs_neither_numpy_nor_mpi():

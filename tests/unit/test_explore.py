@@ -80,7 +80,7 @@ def test_a_preference_goes_on_from_a_checkpoint():
 
 
 def test_who_explores():
-    assert config_of("Freeway").explore == 1 and config_of("Pong").explore == 0
+    assert config_of("Freeway").explore == config_of("Pong").explore == 1
     assert Env(0, config_of("Freeway"), FREEWAY).explore == 1
     for name in ("--preset", "karpathy"), ("--method", "reinforce"):
         assert Env(0, config_of("Freeway", *name), FREEWAY).explore == 0

@@ -14,6 +14,7 @@ from pg_mpi.errors import CheckpointError, RunError, UsageError
 from pg_mpi.evaluate import Chance
 from pg_mpi.game import choice, plain
 from pg_mpi.game import gymnasium as ours
+from pg_mpi.settings import TrainConfig
 
 HERE = "own_envs"  # tests/own_envs.py
 
@@ -198,9 +199,9 @@ def test_an_environment_of_an_older_kind_is_told_so(name, says):
 
 def test_settings_of_atari_games_in_a_preset_mean_nothing_elsewhere(tmp_path):
     preset = tmp_path / "breakout.json"
-    preset.write_text(json.dumps({"explore": 1.0, "hidden": 32, "sticky": 0.5}))
+    preset.write_text(json.dumps({"explore": 3.0, "hidden": 32, "sticky": 0.5}))
     config = config_of("FrozenLake-v1", "--preset", str(preset))
-    assert (config.explore, config.hidden, config.sticky) == (0.0, 32, 0.0)
+    assert (config.explore, config.hidden, config.sticky) == (TrainConfig.explore, 32, 0.0)
     with pytest.raises(UsageError, match="--tiles means nothing for ALE/Pong-v5 with a policy of your own"):
         config_of("ALE/Pong-v5", "--policy", "own_policies:Sparse", "--tiles", "on")
 

@@ -93,7 +93,7 @@ def test_one_run(tmp_path):
         "2,000 steps/s, 1,000 on each of 2 ranks",
         "40% play, 20% learning, 10% exchange, 10% waiting",
         "Rank 0 waits most, 10.0% of the time; rank 1 least, 2.5%",
-        "gamma 0.9 0.97 discount per agent step",
+        "gamma 0.9 0.99 discount per agent step",
         "Open MPI v5.0.11",
         "SLURM_JOB_ID 77",
         "acf1e33",
