@@ -1,11 +1,14 @@
 """Playing: envs and a network → trajectories. The hot loop."""
 
+import math
+
 import numpy as np
 
 from pg_mpi.errors import RunError
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
+ROUND_STEPS = 4096  # of an env, at most, with --sync episode; REINFORCE needs whole games
 ERRORS_IN_ROW = 10  # of an env, until they are no accident
 
 
@@ -110,34 +113,33 @@ class Player:
 
     def __init__(self, envs, codes, config, phases):
         self.envs, self._codes, self._phases = envs, codes, phases
-        self._by_game = config.sync == "episode"
-        self._share = config.games_per_update if self._by_game else config.num_steps
+        by_game = config.sync == "episode"
+        self._games = config.games_per_update if by_game else math.inf
+        self._steps = ROUND_STEPS if by_game else config.num_steps
+        if config.method == "reinforce":
+            self._steps = math.inf
         self._gamma = config.gamma
         self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on how many envs think at once
 
     def play(self, network, stop=False):
-        """One round: ``games_per_update`` games, or ``num_steps`` steps, of each env.
+        """One round: ``num_steps`` steps of each env, or ``games_per_update`` games in at most ``ROUND_STEPS`` steps.
 
-        Returns the trajectories; unfinished ones as soon as ``stop`` is true.
+        A game that is not over goes on in the next round; the value of its last state bootstraps the advantages.
+        Returns the trajectories, shorter ones as soon as ``stop`` is true.
         """
         for env in self.envs:
             env.trajectory = Trajectory()
         self._prefers = any(env.explore for env in self.envs)  # it costs a list at every step
-        if self._by_game:
-            active = self.envs
-            while active and not stop:
-                if self._step(active, network):
-                    active = [env for env in active if len(env.trajectory.games) < self._share]
-        else:
-            for _ in range(self._share):
-                if stop:
-                    return [env.trajectory for env in self.envs]
-                self._step(self.envs, network)
-            for env in self.envs:
-                if env.trajectory.length and not env.trajectory.ended:
-                    env.trajectory.last_value = network.value(env.observation)
+        active, steps = self.envs, 0
+        while active and steps < self._steps and not stop:
+            if self._step(active, network):
+                active = [env for env in active if len(env.trajectory.games) < self._games]
+            steps += 1
+        for env in self.envs:
+            if env.trajectory.length and not env.trajectory.ended:
+                env.trajectory.last_value = network.value(env.observation)
         return [env.trajectory for env in self.envs]
 
     def _step(self, envs, network):

@@ -135,7 +135,8 @@ def measure(run, ranks):
     wall = sum(1 / line["updates_per_s"] for line in lines)
     _, _, facts = checkpoint.load_newest(str(run), lambda line: None)
     settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
-    by_game, share = settings["sync"] == "episode", settings["games_per_update"]
+    share = settings["games_per_update"]
+    whole = settings["sync"] == "episode" and lines[-1]["games"] == lines[-1]["update"] * ranks * share  # no round cut
     return {
         "ranks": ranks,
         "sps_total": lines[-1]["sps_total"],
@@ -145,7 +146,7 @@ def measure(run, ranks):
         "length_mean": lines[-1]["length_mean"],
         "wait_share": sum(line["phase_s"]["wait"] for line in lines) / wall,
         "wait_share_max": sum(line["phase_max_s"]["wait"] for line in lines) / wall,
-        "longest_to_mean": longest_to_mean(facts["tally"]["recent"], ranks, share) if by_game else None,
+        "longest_to_mean": longest_to_mean(facts["tally"]["recent"], ranks, share) if whole else None,
     }
 
 

@@ -25,6 +25,21 @@ class Base:
         return 0.0
 
 
+class Endless(Base):
+    """A random walk that never ends."""
+
+    def reset(self, seed=None):
+        self.rng, self.place = np.random.default_rng(seed), 0.0
+        return super().reset(seed)
+
+    def see(self):
+        return np.array([self.place, 1.0])
+
+    def step(self, action):
+        self.place = 0.9 * self.place + (0.1 if action else -0.1) + 0.1 * self.rng.standard_normal()
+        return self.see(), self.place, False, False, {}
+
+
 class Hiding(Base):
     """Its state is where nobody looks."""
 

@@ -157,5 +157,6 @@ class Table:
         return float(self.bytes[chosen] / max(self.exchanges[chosen], 1)), float(self.samples[chosen])
 
     def length(self, settings):
-        """Steps of a game of these updates, on average; None where updates are not of whole games."""
-        return float(self.samples.sum() / self.games.sum()) if settings["sync"] == "episode" else None
+        """Steps of a game of these updates, on average; None where updates are not of whole games, or no game ended."""
+        by_game = settings["sync"] == "episode" and self.games.any()
+        return float(self.samples.sum() / self.games.sum()) if by_game else None

@@ -10,6 +10,7 @@ import dataclasses
 
 import numpy as np
 
+from pg_mpi.rollout import ROUND_STEPS
 from scaling.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
@@ -113,9 +114,12 @@ def steps_of(costs, ranks, rng):
     envs = settings["envs_per_rank"]
     if settings["sync"] == "steps":
         return np.full(ranks, float(envs * settings["num_steps"]))
-    games = envs * settings["games_per_update"]
+    games = settings["games_per_update"]
     most = settings["max_frames"] / settings["frame_skip"]
-    return lengths(costs.lengths, ranks * games, most, rng).reshape(ranks, games).sum(axis=1)
+    played = lengths(costs.lengths, ranks * envs * games, most, rng).reshape(ranks, envs, games).sum(axis=2)
+    if settings["method"] == "clipped":
+        played = np.minimum(played, ROUND_STEPS)
+    return played.sum(axis=1)
 
 
 def lengths(seen, count, most, rng):

@@ -27,6 +27,21 @@ def test_bit_exact(tmp_path, env_id, ranks):
     assert deterministic(whole) == deterministic(parts)
 
 
+def test_a_game_that_never_ends_is_learned_from_in_rounds(tmp_path):
+    """Also from a checkpoint in the midst of it, to the same bits."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), parts.mkdir()
+    flags = ["--env-id", "own_envs:Endless", "--sync", "episode", "--envs-per-rank", 1, "--update-epochs", 2]
+    where = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
+    train(2, whole, *flags, "--total-timesteps", 4 * 8192, **where)
+    for budget in (2, 4):
+        train(2, parts, *flags, "--total-timesteps", budget * 8192, **where)
+    assert [line["env_steps"] for line in metrics(whole)] == [8192, 2 * 8192, 3 * 8192, 4 * 8192]
+    assert metrics(whole)[-1]["games"] == 0 and metrics(whole)[-1]["return_mean"] is None
+    assert newest(whole)[1] == newest(parts)[1]
+    assert deterministic(whole) == deterministic(parts)
+
+
 def test_the_same_bits_on_any_number_of_ranks(tmp_path):
     """Scaled observations and rewards included: their sums are exact too."""
     found = set()

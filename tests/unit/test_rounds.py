@@ -1,0 +1,84 @@
+"""Rounds of whole games: they are cut after ``ROUND_STEPS`` steps, and the game goes on in the next round."""
+
+import numpy as np
+import pytest
+
+from pg_mpi import build, rollout
+from pg_mpi.batch import Batch
+from pg_mpi.cluster.comm import World
+from pg_mpi.config import parse_train
+from pg_mpi.game import arcade
+from pg_mpi.record import checkpoint
+from pg_mpi.record.phases import Phases
+from pg_mpi.rollout import Env, Player
+from pg_mpi.trainer import Trainer
+
+PONG = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 3, 4])
+SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
+
+
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch):
+    monkeypatch.setattr(rollout, "ROUND_STEPS", 50)
+
+
+def rounds_of(count, *flags):
+    """So many rounds of two envs: (config, policy, network, envs, a list of trajectories for each round)."""
+    config, _ = parse_train([*SMALL, *map(str, flags)])
+    envs = [Env(index, config, PONG) for index in range(2)]
+    policy = build.make_policy(config, PONG)
+    network, player = policy.expand(), Player(envs, PONG.codes, config, Phases())
+    return config, policy, network, envs, [player.play(network) for _ in range(count)]
+
+
+def test_a_long_game_is_cut_and_goes_on():
+    config, policy, network, envs, (first, second) = rounds_of(2)
+    assert [t.length for t in (*first, *second)] == [50] * 4
+    assert not any(t.games or t.cuts or t.ends.any() for t in (*first, *second))
+    assert [env.steps for env in envs] == [100, 100]
+    for t, env in zip(second, envs):
+        assert t.last_value == network.value(env.observation) != 0
+    for t, after in zip(first, second):
+        assert t.last_value == pytest.approx(after.values[0], rel=1e-5), "the first state of the next round"
+    batch = Batch(second, policy, "raw")
+    batch.estimate(config)
+    last = [t.rewards[-1] + config.gamma * t.last_value for t in second]
+    np.testing.assert_allclose(batch.targets[[49, 99]], last, rtol=1e-4)
+
+
+def test_games_that_end_before_end_the_round():
+    *_, (lived,) = rounds_of(1, "--max-frames", 80)
+    assert [(t.length, len(t.games)) for t in lived] == [(20, 1), (20, 1)]
+
+
+def test_a_round_of_several_games_is_cut_in_the_last_one():
+    *_, envs, (first, second) = rounds_of(2, "--max-frames", 80, "--games-per-update", 3)
+    assert [(t.length, len(t.games)) for t in first] == [(50, 2), (50, 2)] and first[0].last_value != 0
+    assert [(t.length, t.cuts) for t in second] == [(50, [10, 30, 50])] * 2 and second[0].last_value == 0
+
+
+def test_reinforce_plays_whole_games():
+    *_, (lived,) = rounds_of(1, "--preset", "karpathy", "--actions", "minimal", "--hidden", 4, "--max-frames", 400)
+    assert [t.length for t in lived] == [100, 100]
+
+
+def test_bit_exact_from_the_midst_of_a_game(tmp_path):
+    words = [*SMALL, "--max-frames", "520"]  # 130 steps a game
+
+    def train(name, rounds, *more):
+        trainer = Trainer(World(), *parse_train([*words, "--run-dir", str(tmp_path / name), *more]))
+        for _ in range(rounds):
+            assert trainer.play()
+            trainer.learn()
+            trainer.report()
+        trainer.save()
+        return checkpoint.candidates(str(tmp_path / name))[0]
+
+    whole = train("whole", 5)
+    half = train("half", 2)
+    _, facts = checkpoint.load(half)
+    assert [env["steps"] for env in facts["envs"]] == [100, 100] and facts["tally"]["games"] == 0
+    parts = train("parts", 3, "--resume", half)
+    with open(whole, "rb") as one, open(parts, "rb") as other:
+        assert one.read() == other.read()
+    assert checkpoint.load(whole)[1]["tally"]["games"] == 2
