@@ -94,8 +94,8 @@ class Env:
         if self.game.restore(arrays["emulator"].tobytes()):
             self.observation = self.encoder.restore(arrays["masks"])
             self.score, self.steps = facts["score"], facts["steps"]
-            self.paid = bool(facts.get("paid", True))  # older files lack it
-            self.preference = self._saved_preference(facts.get("preference"))
+            self.paid = bool(facts["paid"])
+            self.preference = self._saved_preference(facts["preference"])
         else:
             self.begin()
 

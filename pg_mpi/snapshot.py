@@ -9,7 +9,7 @@ from pg_mpi.errors import CheckpointError, UsageError, one_line
 from pg_mpi.game import choice
 from pg_mpi.settings import from_identity
 
-FORMAT = 2
+FORMAT = 3
 
 
 def collect(world, config, knowledge, learner, tally, envs):
@@ -84,10 +84,13 @@ def knowledge_of(arrays, facts):
 
 def config_of(path, facts):
     """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
-    if isinstance(facts, dict) and facts.get("format") == FORMAT:
+    found = facts.get("format") if isinstance(facts, dict) else None
+    if found == FORMAT:
         with _taken_apart():
             return from_identity(facts["identity"])
-    raise CheckpointError(f"{path} is not a checkpoint of this version of pg_mpi")
+    earlier = type(found) is int and 0 < found < FORMAT
+    version = "belongs to an earlier version of pg_mpi" if earlier else "is not a checkpoint of this version of pg_mpi"
+    raise CheckpointError(f"{path} {version}: use the version that wrote it, or train anew in another --run-dir")
 
 
 def steps_of(facts):

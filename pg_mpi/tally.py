@@ -71,4 +71,4 @@ class Tally:
         """Continue from ``state``."""
         self.update, self.env_steps, self.games = (int(state[name]) for name in ("update", "env_steps", "games"))
         self.recent = deque(((score + 0, int(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
-        self.emulator_errors = int(state.get("emulator_errors", 0))  # older checkpoints lack it
+        self.emulator_errors = int(state["emulator_errors"])

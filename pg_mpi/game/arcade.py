@@ -115,8 +115,8 @@ def restored(arrays, facts):
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
     if backgrounds.ndim != 3 or backgrounds.shape[1:] != (HEIGHT, WIDTH) or not len(backgrounds):
         raise ValueError(f"backgrounds of shape {backgrounds.shape}")
-    planes = np.asarray(arrays.get("planes", np.zeros(256)), dtype=np.uint8)  # older checkpoints lack them
+    planes = np.asarray(arrays["planes"], dtype=np.uint8)
     if planes.shape != (256,) or planes.max() > 15:
         raise ValueError("planes of colours")
-    active = facts.get("active")  # older ones lack it
+    active = facts["active"]
     return Arcade(backgrounds, planes, codes, None if active is None else float(active))

@@ -139,3 +139,19 @@ def test_forged_contents_with_a_good_checksum(tmp_path, saved, forge):
     assert isinstance(caught.value, snapshot.UsageError), repr(caught.value)
     assert "\n" not in str(caught.value)
     assert not checkpoint.candidates(str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    "found, said",
+    [
+        (snapshot.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
+        (snapshot.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
+    ],
+)
+def test_a_checkpoint_of_another_version_is_named_so(tmp_path, saved, found, said):
+    arrays, facts, _ = saved
+    path = tmp_path / "other.npz"
+    checkpoint.save(str(path), dict(arrays), {**facts, "format": found})
+    with pytest.raises(CheckpointError, match=f"other.npz {said}"):
+        take_up(path, tmp_path / "run")
+    assert not checkpoint.candidates(str(tmp_path / "run"))
