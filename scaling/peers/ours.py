@@ -18,7 +18,7 @@ GAME = {
     "sticky actions": "0.25",
     "start": "at once",
     "actions": "6",
-    "observation": "80x80 binary; moves, relations and courses of shapes",
+    "observation": "80x80 binary; moves and relations of shapes",
     "reward": "as given",
     "longest game": "108,000 frames",
 }
