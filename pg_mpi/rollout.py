@@ -8,7 +8,7 @@ from pg_mpi.errors import RunError
 from pg_mpi.seeding import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.trajectory import Trajectory
 
-ROUND_STEPS = 4096  # of an env, at most, with --sync episode; REINFORCE needs whole games
+ROUND_STEPS = 1024  # of an env, at most, with --sync episode; REINFORCE needs whole games
 ERRORS_IN_ROW = 10  # of an env, until they are no accident
 
 

@@ -32,7 +32,7 @@ class TrainConfig:
     sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
     num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps")
     games_per_update: int = _setting(
-        1, integer(), "games per env and update, with --sync episode; a round is cut after 4096 steps of an env"
+        1, integer(), "games per env and update, with --sync episode; a round is cut after 1024 steps of an env"
     )
     frame_skip: int = _setting(4, integer(), "frames per agent step")
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")

@@ -6,6 +6,8 @@ import shutil
 import pytest
 from jobs import STEPS, command, newest, one_line, run, train
 
+from pg_mpi.settings import TrainConfig
+
 CASES = {
     "unknown flag": (["--hiden", 3], "unknown argument --hiden (did you mean --hidden?): see --help"),
     "unknown preset": (["--preset", "karpaty"], "no preset or file 'karpaty' (did you mean karpathy?)"),
@@ -38,7 +40,10 @@ def test_a_folder_of_another_run(tmp_path):
     before = newest(tmp_path)
     result = train(2, tmp_path, "--total-timesteps", 9999, "--gamma", 0.9, "--learning-rate", 0.1, code=2)
     line = one_line(result)
-    assert "settings (gamma 0.99 there, 0.9 here, learning_rate 0.001 there, 0.1 here)" in line
+    assert (
+        f"settings (gamma {TrainConfig.gamma} there, 0.9 here, learning_rate {TrainConfig.learning_rate} there, 0.1 here)"
+        in line
+    )
     assert "another --run-dir" in line
     assert newest(tmp_path) == before
     never = train(2, tmp_path, "--resume", "never", code=2)
@@ -77,7 +82,7 @@ def test_resume_that_the_folder_contradicts(tmp_path):
     wide = train(2, tmp_path, "--envs-per-rank", 3, "--total-timesteps", 9000, code=2)
     assert "has 1 envs for each of 2 ranks, not 3" in one_line(wide)
     identity = train(2, tmp_path, "--run-dir", "third", "--resume", "run", "--gamma", 0.5, code=2)
-    assert "settings (gamma 0.99 there, 0.5 here)" in one_line(identity)
+    assert f"settings (gamma {TrainConfig.gamma} there, 0.5 here)" in one_line(identity)
     assert not (tmp_path / "third").exists()
 
 
