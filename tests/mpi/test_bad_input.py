@@ -40,10 +40,8 @@ def test_a_folder_of_another_run(tmp_path):
     before = newest(tmp_path)
     result = train(2, tmp_path, "--total-timesteps", 9999, "--gamma", 0.9, "--learning-rate", 0.1, code=2)
     line = one_line(result)
-    assert (
-        f"settings (gamma {TrainConfig.gamma} there, 0.9 here, learning_rate {TrainConfig.learning_rate} there, 0.1 here)"
-        in line
-    )
+    rate = f"learning_rate {TrainConfig.learning_rate} there, 0.1 here"
+    assert f"settings (gamma {TrainConfig.gamma} there, 0.9 here, {rate})" in line
     assert "another --run-dir" in line
     assert newest(tmp_path) == before
     never = train(2, tmp_path, "--resume", "never", code=2)
