@@ -244,7 +244,8 @@ class Learner:
     def _standardise(self, batches, exact):
         """Advantages to mean 0 and deviation 1 over all ranks' samples. Collective.
 
-        Where nobody was rewarded they are errors of the values alone. Blown up, they would lead the policy anywhere.
+        Where no sample was rewarded they are errors of the values alone, and the optimizer would scale them up to steps
+        like any others. Then they are 0: the policy learns from its entropy bonus alone.
         """
         whole = on_grid if exact else np.asarray
         n = sum(len(batch.advantages) for batch in batches)
@@ -258,7 +259,7 @@ class Learner:
         squares = self._world.sum_(np.array([two], dtype=np.float64))
         if exact:
             check(squares)
-        deviation = np.sqrt(squares[0] / total[0]) + 1e-8 if total[2] else 1.0
+        deviation = np.sqrt(squares[0] / total[0]) + 1e-8 if total[2] else np.inf
         for batch in batches:
             batch.advantages -= mean
             batch.advantages /= deviation

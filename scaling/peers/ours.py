@@ -18,7 +18,7 @@ GAME = {
     "sticky actions": "0.25",
     "start": "at once",
     "actions": "6",
-    "observation": "80x80 binary; moves and relations of shapes",
+    "observation": "blobs of the whole screen: places, steps, relations, crossings; not pixels",
     "reward": "as given",
     "longest game": "108,000 frames",
 }

@@ -33,10 +33,10 @@ def test_a_game_that_never_ends_is_learned_from_in_rounds(tmp_path):
     whole.mkdir(), parts.mkdir()
     flags = ["--env-id", "own_envs:Endless", "--sync", "episode", "--envs-per-rank", 1, "--update-epochs", 2]
     where = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
-    train(2, whole, *flags, "--total-timesteps", 4 * 8192, **where)
+    train(2, whole, *flags, "--total-timesteps", 4 * 2048, **where)
     for budget in (2, 4):
-        train(2, parts, *flags, "--total-timesteps", budget * 8192, **where)
-    assert [line["env_steps"] for line in metrics(whole)] == [8192, 2 * 8192, 3 * 8192, 4 * 8192]
+        train(2, parts, *flags, "--total-timesteps", budget * 2048, **where)
+    assert [line["env_steps"] for line in metrics(whole)] == [2048, 2 * 2048, 3 * 2048, 4 * 2048]
     assert metrics(whole)[-1]["games"] == 0 and metrics(whole)[-1]["return_mean"] is None
     assert newest(whole)[1] == newest(parts)[1]
     assert deterministic(whole) == deterministic(parts)

@@ -22,7 +22,7 @@ runpy.run_module("pg_mpi.evaluate", run_name="__main__")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    plain = ["--features", "pair", "--actions", "distinct", "--action-logits", "own"]
+    plain = ["--features", "blobs", "--actions", "distinct", "--action-logits", "own"]
     train(2, folder, *STEPS, "--total-timesteps", 1, *plain)
     return folder
 

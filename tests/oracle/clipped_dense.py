@@ -7,8 +7,8 @@ Policy, for inputs x (n, D) and A actions:
 with w1 (D, H), b1 (H,), w2 (H, A + 1), w3 (D, A + 1), b2 (A + 1,); the last output is the value V. An update is
 several epochs over its samples. Each epoch first estimates advantages and value targets (GAE). It takes the newest
 value of each sample: that of its minibatch in the epoch before, and in the first epoch that of the rollout. The
-advantages of all samples are shifted to mean 0 and, if some sample was rewarded, scaled to deviation 1. Then each
-minibatch takes one Adam step down the gradient of
+advantages of all samples are shifted to mean 0 and scaled to deviation 1; if no sample was rewarded, they are 0. Then
+each minibatch takes one Adam step down the gradient of
 
     mean of  -min(rho A, clip(rho, 1 - c, 1 + c) A) + vf_coef (V - target)^2 / 2 - ent_coef H(pi),   rho = pi / pi_old
 
@@ -103,9 +103,7 @@ class ClippedLearner:
             ]
             raw = np.concatenate(raw)
             targets = raw + values
-            scaled = raw - raw.mean()
-            if rewarded:
-                scaled /= raw.std() + 1e-8
+            scaled = (raw - raw.mean()) / (raw.std() + 1e-8) if rewarded else np.zeros_like(raw)
             values = values.copy()
             for chosen in minibatches:
                 gradient, values[chosen], found = self._gradient(
