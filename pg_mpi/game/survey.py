@@ -32,7 +32,7 @@ def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
     """
     game, rng = _random_game(env_id, frame_skip, mode, difficulty)
     pixels = np.arange(game.screen.size)
-    counts = np.zeros((len(pixels), 256), dtype=np.int32)
+    counts = np.zeros((len(pixels), 256), dtype=np.uint16)
     fills = np.zeros(256, dtype=np.int64)
     for step in range(STEPS):
         colours = game.screen.ravel()
@@ -53,16 +53,16 @@ def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
 
 
 def colour_classes(counts):
-    """The class of each colour, uint8 (256,), from how often each position was active in each: int (n, 256).
+    """The class of each colour, uint8 (256,), from how often each pixel was in the foreground with it: int (n, 256).
 
-    There is one class if a position nearly tells the colour: where the entropy of colours at a position,
-    -sum p log2 p, averaged over all active pixels, is small.
+    There is one class if the pixel nearly determines the colour: where the entropy of colours at a pixel,
+    -sum p log2 p, averaged over all foreground, is small.
     """
-    classes, seen = np.zeros(256, dtype=np.uint8), counts.sum()
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    bits = -(counts * np.log2(shares, where=shares > 0, out=np.zeros_like(shares))).sum() / max(seen, 1)
+    classes, times = np.zeros(256, dtype=np.uint8), counts.sum(axis=0)
+    seen = counts[np.ix_(counts.any(axis=1), times > 0)]
+    shares = seen / seen.sum(axis=1, keepdims=True)
+    bits = -(seen * np.log2(shares, where=shares > 0, out=np.zeros_like(shares))).sum() / max(times.sum(), 1)
     if bits > TELLING:
-        times = counts.sum(axis=0)
         common = np.argsort(-times, kind="stable")[: min(MOST_CLASSES - 1, np.count_nonzero(times))]
         classes[:] = len(common)
         classes[common] = np.arange(len(common))

@@ -92,7 +92,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         round_s=float(np.median(table.slowest("record"))),
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
-        state_bytes=int((arrays["emulators"].nbytes + arrays["masks"].nbytes) / len(facts["envs"])),
+        state_bytes=int((arrays["emulators"].nbytes + arrays["encoders"].nbytes) / len(facts["envs"])),
     )
 
 
