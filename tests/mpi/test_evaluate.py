@@ -7,9 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from jobs import ROOT, STEPS, command, run, train
+from jobs import ROOT, STEPS, command, newest, run, train
 
 from pg_mpi.evaluate import interval
+from pg_mpi.record import checkpoint
 
 WITHOUT_MPI = """
 import sys, runpy
@@ -58,9 +59,12 @@ def test_a_run_folder_keeps_its_last_evaluation(trained):
 
 
 def test_without_sticky_actions_games_differ_by_their_start(tmp_path):
-    """In a game whose course depends on the start with any policy. Pong's does not while no ball is hit."""
+    """With random weights, in a game that depends on every action: Pong's does not while no ball is hit."""
     train(2, tmp_path, *STEPS, "--env-id", "ALE/SpaceInvaders-v5", "--total-timesteps", 1)
-    flags = ["run", "--games", 6, "--sticky", 0, "--greedy", "--json"]
+    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    arrays["theta"] = np.random.default_rng(0).normal(size=arrays["theta"].size).astype(np.float32)
+    checkpoint.save(str(tmp_path / "random.npz"), arrays, facts)
+    flags = ["random.npz", "--games", 6, "--sticky", 0, "--greedy", "--json"]
     result = run(command(2, "pg_mpi.evaluate", *flags), tmp_path)
     assert "up to 30 random no-ops" in result.stdout
     lengths = answer(result)["lengths"]
