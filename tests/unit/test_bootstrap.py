@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pg_mpi import rollout
 from pg_mpi.agent.heads import Categorical
 from pg_mpi.agent.own import Own
 from pg_mpi.batch import Batch
@@ -113,7 +114,8 @@ def test_the_frame_cap_of_an_emulator_truncates(pong):
     np.testing.assert_allclose(advantages, -2 * (1 - 0.25**to_the_end) / (1 - 0.25), rtol=1e-6)
 
 
-def test_the_last_point_of_a_game_terminates(pong):
+def test_the_last_point_of_a_game_terminates(pong, monkeypatch):
+    monkeypatch.setattr(rollout, "ROUND_STEPS", 10_000)  # the whole game
     trajectory, advantages = played_pong(pong, "--sync", "episode")
     assert abs(trajectory.games[0][0]) > 10 and len(trajectory.games) == 1
     assert advantages[-1] == trajectory.rewards[-1] - 4
