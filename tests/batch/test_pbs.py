@@ -46,8 +46,8 @@ def output(folder):
 
 def test_a_chain_of_successors_ends_with_the_same_bits(slurm, qsub, tmp_path):
     """A start that is out of time submits the next one, which begins when it has ended; the last one submits none."""
-    flags = ["--total-timesteps", "80000"]  # two cores play no more than 12,000 a second: one start of 5 s is too short
-    first = qsub("train.pbs", "2:ncpus=1:mpiprocs=1", words(*flags, "--max-walltime 5"))
+    flags = ["--total-timesteps", "96000"]  # two cores play no more than 12,000 a second: one start of 8 s is too short
+    first = qsub("train.pbs", "2:ncpus=1:mpiprocs=1", words(*flags, "--max-walltime 8"))
     wait_for(lambda: finished(tmp_path, "a run"), 240, lambda: output(tmp_path))
     wait_for(lambda: not slurm.ask("squeue", "-h"), 30, "the last job to end")
     told = starts(tmp_path, "a run")

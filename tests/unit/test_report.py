@@ -13,6 +13,7 @@ from folders import EVALUATION, line, write, write_lines, write_run
 from jobs import ROOT, one_line
 
 from pg_mpi.report import beside, cards, curves, page, read, says, tables
+from pg_mpi.settings import TrainConfig
 
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
 
@@ -93,7 +94,7 @@ def test_one_run(tmp_path):
         "2,000 steps/s, 1,000 on each of 2 ranks",
         "40% play, 20% learning, 10% exchange, 10% waiting",
         "Rank 0 waits most, 10.0% of the time; rank 1 least, 2.5%",
-        "gamma 0.9 0.99 discount per agent step",
+        f"gamma 0.9 {TrainConfig.gamma} discount per agent step",
         "Open MPI v5.0.11",
         "SLURM_JOB_ID 77",
         "acf1e33",
