@@ -46,9 +46,9 @@ def output(folder):
 
 def test_a_chain_of_successors_ends_with_the_same_bits(slurm, qsub, tmp_path):
     """A start that is out of time submits the next one, which begins when it has ended; the last one submits none."""
-    flags = ["--total-timesteps", "96000"]  # two cores play no more than 12,000 a second: one start of 8 s is too short
-    first = qsub("train.pbs", "2:ncpus=1:mpiprocs=1", words(*flags, "--max-walltime 8"))
-    wait_for(lambda: finished(tmp_path, "a run"), 240, lambda: output(tmp_path))
+    flags = ["--total-timesteps", "72000"]  # two cores play no more than 12,000 a second: one start of 6 s is too short
+    first = qsub("train.pbs", "2:ncpus=1:mpiprocs=1", words(*flags, "--max-walltime 6"))
+    wait_for(lambda: finished(tmp_path, "a run"), 360, lambda: output(tmp_path))
     wait_for(lambda: not slurm.ask("squeue", "-h"), 30, "the last job to end")
     told = starts(tmp_path, "a run")
     assert len(told) >= 2 and all(start["ranks"] == 2 for start in told), output(tmp_path)
@@ -58,7 +58,7 @@ def test_a_chain_of_successors_ends_with_the_same_bits(slurm, qsub, tmp_path):
     whole = tmp_path / "whole"
     whole.mkdir()
     line = jobs.command(2, "pg_mpi.train", "--run-dir", "a run", *SMALL, *flags)
-    assert jobs.run(line, whole).returncode == 0
+    assert jobs.run(line, whole, limit=240).returncode == 0
     same_end(tmp_path, whole, run="a run")
 
 
