@@ -91,7 +91,7 @@ def config_of(path, facts):
             return from_identity(facts["identity"])
     earlier = type(found) is int and 0 < found < FORMAT
     version = "belongs to an earlier version of pg_mpi" if earlier else "is not a checkpoint of this version of pg_mpi"
-    raise CheckpointError(f"{path} {version}: use the version that wrote it, or train anew in another --run-dir")
+    raise CheckpointError(f"{path} {version}: use the version that wrote it, or start a new run in another --run-dir")
 
 
 def steps_of(facts):
