@@ -1,9 +1,10 @@
 """An update on N ranks, put together from its parts: played, waited, learned and exchanged.
 
-Ranks play; all wait for the one with the longest games (order statistics of the measured lengths); then each exchange
-waits for the one with the most samples, is sent, and is followed by the same step on all. Ranks that share a core take
-turns. Those that wait take turns too, for an MPI waits by asking again and again; but where it knows that a node has
-more ranks than cores it yields at each question, and the others go on as if it were not there.
+Ranks play; all wait for the one with the longest round (order statistics of the measured lengths, cut at
+``ROUND_STEPS``); then each exchange waits for the one with the most samples, is sent, and is followed by the same step
+on all. Ranks that share a core take turns. Those that wait take turns too, for an MPI waits by asking again and again;
+but where it knows that a node has more ranks than cores it yields at each question, and the others go on as if it were
+not there.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from scaling.exchange import two_levels
 DRAWS = 2_000_000  # games, over all simulated rounds
 TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail, not from the few that were seen
 GAME_BYTES = 120  # a rank's games, steps and scores in the exchange of counters, pickled
+POOL = 20_000  # games whose rounds are drawn from
 SMALL = 12  # exchanges of a few bytes in an update, besides those of the epochs
 
 
@@ -33,10 +35,10 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
     """
     rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
     rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
-    minibatch = minibatch or costs.settings["minibatch_size"]
+    minibatch, pool = minibatch or costs.settings["minibatch_size"], rounds_of_games(costs, rng)
     sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng).items():
+        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng, pool).items():
             sums[name] += value
     sps = sums["samples"] / sums["seconds"]
     return {
@@ -64,10 +66,10 @@ def waiting_ci95(costs, *how):
     return tuple(map(float, np.quantile(waits, (0.025, 0.975))))
 
 
-def _round(costs, ranks, networks, node, cores, minibatch, rng):
+def _round(costs, ranks, networks, node, cores, minibatch, rng, pool):
     """One update: what was done, and its seconds."""
     settings = costs.settings
-    steps = steps_of(costs, ranks, rng)
+    steps = steps_of(costs, ranks, rng, pool)
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
     play, total = steps * costs.step_s * speed, float(steps.sum())
     plain = settings["method"] == "reinforce"
@@ -108,18 +110,36 @@ def taking_turns(work, cores, yields):
     return np.cumsum(np.diff(work, prepend=0.0) * np.maximum(1.0, at_work / cores))
 
 
-def steps_of(costs, ranks, rng):
-    """Steps that each rank plays in a round: float64 (ranks,)."""
+def steps_of(costs, ranks, rng, pool):
+    """Steps that each rank plays in a round: float64 (ranks,). ``pool``: of ``rounds_of_games``."""
     settings = costs.settings
     envs = settings["envs_per_rank"]
     if settings["sync"] == "steps":
         return np.full(ranks, float(envs * settings["num_steps"]))
-    games = settings["games_per_update"]
-    most = settings["max_frames"] / settings["frame_skip"]
-    played = lengths(costs.lengths, ranks * envs * games, most, rng).reshape(ranks, envs, games).sum(axis=2)
-    if settings["method"] == "clipped":
-        played = np.minimum(played, ROUND_STEPS)
-    return played.sum(axis=1)
+    # Where an env stands in its game is as likely as any other place.
+    played = _games(costs, ranks * envs, rng) if pool is None else rng.choice(pool, ranks * envs)
+    return played.reshape(ranks, envs).sum(axis=1)
+
+
+def rounds_of_games(costs, rng):
+    """The rounds that ``POOL`` times ``games_per_update`` games take; None where no round is cut."""
+    settings = costs.settings
+    if settings["sync"] == "steps" or settings["method"] == "reinforce":
+        return None
+    return cut(_games(costs, POOL, rng))
+
+
+def _games(costs, count, rng):
+    """``count`` times the steps of ``games_per_update`` games."""
+    games = costs.settings["games_per_update"]
+    most = costs.settings["max_frames"] / costs.settings["frame_skip"]
+    return lengths(costs.lengths, count * games, most, rng).reshape(count, games).sum(axis=1)
+
+
+def cut(played):
+    """The rounds of at most ``ROUND_STEPS`` that these games take: float64, one or more for each of ``played``."""
+    rest = np.mod(played, ROUND_STEPS)
+    return np.concatenate((np.full(int((played // ROUND_STEPS).sum()), float(ROUND_STEPS)), rest[rest > 0]))
 
 
 def lengths(seen, count, most, rng):

@@ -67,7 +67,7 @@ def attempt(world, env_id, place):
         "steps": trainer.tally.env_steps,
         "same": ends[0].name == ends[1].name and ends[0].read_bytes() == ends[1].read_bytes(),
         "active": known.active,
-        "colours": known.colours,
+        "colours": known.scene.colours,
         "actions": len(known.codes),
         "seen": sum(len(t.observed) for t in trainer._trajectories),
     }

@@ -79,25 +79,38 @@ def test_a_network_costs_what_its_model_says():
     assert more == pytest.approx(calls, rel=0.02)  # what is left are the counters and the checkpoint's share
 
 
+FREE_ROUNDS = dict.fromkeys(("sample_s", "byte_s", "call_s", "round_s"), 0.0)
+
+
 def test_the_longest_of_many_games():
-    """Games of 1,000 or 1,400 steps, as likely: the longest of N is 1,400 but for 1 in 2^N rounds."""
-    free = dict.fromkeys(("sample_s", "byte_s", "call_s", "round_s"), 0.0)
-    costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), **free)
+    """Games of 700 or 900 steps, as likely: the longest of N is 900 but for 1 in 2^N rounds."""
+    costs = dataclasses.replace(COSTS, lengths=np.array([700.0, 900.0]), **FREE_ROUNDS)
     for ranks in (2, 4):
         found = predict(costs, ranks, FREE, node=1)
-        longest = 1400 - 400 * 0.5**ranks
-        assert found["wait_fraction"] == pytest.approx(1 - 1200 / longest, abs=0.02)
-        assert found["sps"] == pytest.approx(ranks * 1200 / (longest * 2e-4), rel=0.02)
+        longest = 900 - 200 * 0.5**ranks
+        assert found["wait_fraction"] == pytest.approx(1 - 800 / longest, abs=0.02)
+        assert found["sps"] == pytest.approx(ranks * 800 / (longest * 2e-4), rel=0.02)
+
+
+def test_a_long_game_takes_several_rounds():
+    """Games of 1,000 or 1,400 steps are rounds of 1,000, 1,024 and 376 steps, each as likely."""
+    costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), **FREE_ROUNDS)
+    for ranks in (1, 3):
+        below = (np.array([1, 2]) / 3) ** ranks  # the chance that no round is longer than 376, and than 1,000
+        longest = 1024 - 24 * below[1] - 624 * below[0]
+        found = predict(costs, ranks, FREE, node=1)
+        assert found["wait_fraction"] == pytest.approx(1 - 800 / longest, abs=0.01)
+        assert found["sps"] == pytest.approx(ranks * 800 / (longest * 2e-4), rel=0.01)
 
 
 def test_how_sure_the_waiting_is():
     """Games that differ make it unsure, and more of them less so; games that are all the same do not."""
-    costs = dataclasses.replace(COSTS, sample_s=0.0, byte_s=0.0, call_s=0.0, round_s=0.0)
+    costs = dataclasses.replace(COSTS, **FREE_ROUNDS)
     widths = []
     for games in (10, 1000):
-        drawn = np.random.default_rng(1).choice([1000.0, 1400.0], games)
+        drawn = np.random.default_rng(1).choice([700.0, 900.0], games)
         low, high = waiting_ci95(dataclasses.replace(costs, lengths=drawn), 4, FREE)
-        assert low < 1 - 1200 / 1375 < high  # as in the test above
+        assert low < 1 - 800 / 887.5 < high  # as in the first test
         widths.append(high - low)
     assert widths[1] < widths[0] / 3
     assert np.ptp(waiting_ci95(costs, 4, FREE)) < 1e-12

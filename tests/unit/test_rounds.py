@@ -7,13 +7,14 @@ from pg_mpi import build, rollout
 from pg_mpi.batch import Batch
 from pg_mpi.cluster.comm import World
 from pg_mpi.config import parse_train
+from pg_mpi.features.foreground import Scene
 from pg_mpi.game import arcade
 from pg_mpi.record import checkpoint
 from pg_mpi.record.phases import Phases
 from pg_mpi.rollout import Env, Player
 from pg_mpi.trainer import Trainer
 
-PONG = arcade.Arcade(np.zeros((1, 80, 80), np.uint8), np.zeros(256, np.uint8), [0, 3, 4])
+PONG = arcade.Arcade(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
 SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
 
 
