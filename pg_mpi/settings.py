@@ -70,7 +70,7 @@ class TrainConfig:
         choice("parts", "own"),
         "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
     )
-    hidden: int = _setting(128, integer(), "hidden units")
+    hidden: int = _setting(64, integer(), "hidden units")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
     learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
@@ -91,7 +91,7 @@ class TrainConfig:
         real(0),
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
     )
-    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
+    ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
