@@ -14,7 +14,7 @@ help:  ## say what can be made
 
 # exec: signals sent to make reach the launcher itself, with no shell in between.
 train: $(STAMP)  ## train Pong on every core into runs/pong, or go on from its last checkpoint
-	@exec $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
+	@exec $(PY) -m pg_mpi.mpi.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
 	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
 
 setup: $(STAMP)  ## set up .venv, and no more
@@ -47,7 +47,7 @@ flamegraph: $(STAMP)  ## where the time of every rank goes, line by line, in a m
 	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'
 	@rm -rf runs/flamegraph; mkdir -p runs
 	@.venv/bin/py-spy record --subprocesses --rate 100 --output runs/flamegraph.svg -- \
-	    $(PY) -m pg_mpi.cluster.launch $(if $(NP),-n $(NP)) --again 'make flamegraph' -- \
+	    $(PY) -m pg_mpi.mpi.launch $(if $(NP),-n $(NP)) --again 'make flamegraph' -- \
 	    pg_mpi.train --run-dir runs/flamegraph --max-walltime 00:01:00 $(ARGS) </dev/null
 
 lint: $(STAMP)  ## check style, format and types
@@ -77,5 +77,5 @@ $(STAMP): setup.cfg pyproject.toml setup.py pg_mpi/features/encoder.c
 	    echo 'setting up .venv (first time, about a minute)'; $(PYTHON) -m venv --clear .venv; \
 	fi
 	@$(PIP) '.[tensorboard,video,plot,tune,compare,dev]'
-	@$(PY) -m pg_mpi.cluster.launch --system-mpi || $(PIP) '.[mpi]'
+	@$(PY) -m pg_mpi.mpi.launch --system-mpi || $(PIP) '.[mpi]'
 	@pwd -P > $@

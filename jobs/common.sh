@@ -58,8 +58,8 @@ run() {
     return "$code"
 }
 
-# Run a module of ours on all ranks of the job. What each launcher must be told is known in pg_mpi/cluster/mpirun.py.
-on_all_ranks() { run "$python" -m pg_mpi.cluster.launch --launcher "$launcher" -n "$ranks" -- "$@"; }
+# Run a module of ours on all ranks of the job. What each launcher must be told is known in pg_mpi/mpi/launch/mpirun.py.
+on_all_ranks() { run "$python" -m pg_mpi.mpi.launch --launcher "$launcher" -n "$ranks" -- "$@"; }
 
 # [DAYS-]HH:MM:SS or MM:SS, as schedulers write it, in seconds; nothing for any other word.
 seconds() {
@@ -122,7 +122,7 @@ go_on_later() {
 # Train with the arguments given, then finish, give up, or ask to be run again.
 train() {
     local folder
-    folder=$("$python" -m pg_mpi.config "$@") || exit "$USAGE"
+    folder=$("$python" -m pg_mpi.config.command_line "$@") || exit "$USAGE"
     until_done "$folder" pg_mpi.train "$@"
 }
 

@@ -13,18 +13,19 @@ import time
 
 import numpy as np
 
-from pg_mpi import build, snapshot
-from pg_mpi.cluster import job, launched
-from pg_mpi.cluster.pinning import pin_threads
-from pg_mpi.errors import CheckpointError, UsageError
-from pg_mpi.game import choice
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.presets import PRESETS, without_meaning
-from pg_mpi.record import checkpoint, video
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.seeding import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
-from pg_mpi.settings import TrainConfig
-from pg_mpi.start import warn
+from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.config.presets import PRESETS, without_meaning
+from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env import registry
+from pg_mpi.files import checkpoint_file, video
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.pinning import pin_threads
+from pg_mpi.run import factory, run_state
+from pg_mpi.run.resume import warn
 
 OWN = "a package.module:name that the run names as its env or policy, and that may be imported"
 MOST_NOOPS = 30  # at the start of games without sticky actions, or every game would be the same one
@@ -56,9 +57,9 @@ def main(world, argv):
     """Evaluate as the command line says. Collective: every rank must call this."""
     args, config, knowledge, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
-    snapshot.check_size(config, weights["theta"])
-    policy = build.make_policy(config, knowledge)
-    snapshot.fill_policy(policy, weights)
+    run_state.check_size(config, weights["theta"])
+    policy = factory.make_policy(config, knowledge)
+    run_state.fill_policy(policy, weights)
     network = Chance(knowledge, config.squash) if args.random else policy.expand()
     evaluator = Evaluator(network, config, knowledge, args)
     mine = range(world.rank, args.games, world.size)
@@ -137,7 +138,7 @@ def interval(scores):
 
 
 def _prepare(argv, ranks):
-    launched.check_launch(ranks)
+    launch_env.check_launch(ranks)
     args = parser().parse(argv)
     for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
         if getattr(args, name) is not None:
@@ -149,16 +150,16 @@ def _prepare(argv, ranks):
     if args.video:
         video.check(args.video)
     try:
-        found = checkpoint.load_newest(args.run, warn)
+        found = checkpoint_file.load_newest(args.run, warn)
         if not found:
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
-        config, knowledge = snapshot.config_of(path, facts), snapshot.knowledge_of(arrays, facts)
+        config, knowledge = run_state.config_of(path, facts), run_state.knowledge_of(arrays, facts)
         for name in (config.env_id, config.policy, config.features):
             if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
                 raise UsageError(f"{path} wants {name} to be imported and run: give --own {name} if you trust it")
-        choice.check(config)
-        build.try_out(config, knowledge)
+        registry.check(config)
+        factory.try_out(config, knowledge)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     if args.sticky is None:
@@ -220,4 +221,4 @@ def _keep(args, result):
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:], optional_mpi=True, parser=parser)
+    process.run(main, sys.argv[1:], optional_mpi=True, parser=parser)

@@ -11,11 +11,12 @@ import functools
 import sys
 
 from pg_mpi import STARTED
-from pg_mpi.cluster import job, launched
-from pg_mpi.cluster.signals import StopFlag
-from pg_mpi.cluster.watchdog import Watchdog
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.mpi.watchdog import Watchdog
 
 FINISHED, STOPPED = 0, 75
 
@@ -23,7 +24,7 @@ FINISHED, STOPPED = 0, 75
 def main(world, argv, stop):
     """Train as the command line says; the process's exit code. Collective: every rank must call this."""
     config, given = world.on_root(_settings, argv, world.size, world.mendable())
-    from pg_mpi.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
+    from pg_mpi.run.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
     dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.mendable())
     return loop(world, Trainer(world, config, given), stop, dog.feed)
@@ -78,7 +79,7 @@ def verdict(world, config, tally, stop):
 
 def _settings(argv, ranks, mendable):
     config, given = parse_train(argv)
-    launched.check_launch(ranks, config.expect_ranks)
+    launch_env.check_launch(ranks, config.expect_ranks)
     if config.elastic and not mendable:
         raise UsageError(
             "--elastic needs an MPI that lives on when a rank dies: start it with Open MPI 5 and mpirun --with-ft "
@@ -88,9 +89,9 @@ def _settings(argv, ranks, mendable):
 
 
 if __name__ == "__main__":
-    flag = StopFlag(launched.is_launched())  # first of all: a signal during the start must not kill the job
+    flag = StopFlag(launch_env.is_launched())  # first of all: a signal during the start must not kill the job
     if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI, and one answer is enough
-        if launched.is_first_process():
+        if launch_env.is_first_process():
             parse_train(sys.argv[1:])
     else:
-        job.run(functools.partial(main, stop=flag), sys.argv[1:])
+        process.run(functools.partial(main, stop=flag), sys.argv[1:])

@@ -5,9 +5,9 @@ import shlex
 import shutil
 from pathlib import Path
 
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.record.run_folder import write_text
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.files.run_folder import write_text
 from scaling import command
 
 #: Settings that each run has of its own.

@@ -18,12 +18,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from pg_mpi.bandit import plan, testbed
-from pg_mpi.cluster.mpirun import start_command
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record.picture import picture
-from pg_mpi.record.table import make_folder, write_csv
-from pg_mpi.seeding import BANDIT, stream
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.config.random_streams import BANDIT, stream
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.mpi.launch.mpirun import start_command
 from scaling import command, laws, points
 from scaling.pictures import speed
 from scaling.sweep import counts_of

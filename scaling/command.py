@@ -6,12 +6,12 @@ import signal
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster import launched, mpirun
-from pg_mpi.config import train_parser
-from pg_mpi.errors import RunError, UsageError, one_line
-from pg_mpi.parse import nearest
-from pg_mpi.record.run_folder import provenance
-from pg_mpi.record.table import make_folder
+from pg_mpi.config.command_line import train_parser
+from pg_mpi.config.errors import RunError, UsageError, one_line
+from pg_mpi.config.parsers import nearest
+from pg_mpi.files.csv_table import make_folder
+from pg_mpi.files.run_folder import provenance
+from pg_mpi.mpi.launch import launch_env, mpirun
 from scaling import points
 from scaling.machine import cpu_model
 
@@ -68,7 +68,7 @@ def _what(words):
 
 def refuse_mpirun():
     """Raise ``UsageError`` as one of many processes."""
-    if (launched.promised() or 1) > 1:
+    if (launch_env.promised() or 1) > 1:
         raise UsageError("this command starts its own ranks: leave mpirun away and give --ranks")
 
 

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 from scipy import stats
 
-from pg_mpi.config import parse_train
-from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record.table import write_csv
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.files.csv_table import write_csv
 from scaling import command, points
 
 KIND = ("cost", 1)

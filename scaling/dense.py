@@ -12,16 +12,17 @@ from time import monotonic
 
 import numpy as np
 
-from pg_mpi.agent.advantages import discounted_returns, standardise
-from pg_mpi.agent.optimizer import RMSProp
-from pg_mpi.cluster import job, launched, pinning
+from pg_mpi.config.random_streams import ACTIONS, STICKY, WEIGHTS, stream
+from pg_mpi.env.action_set import choose
+from pg_mpi.env.atari import AtariGame
+from pg_mpi.env.calibration import find_scene
 from pg_mpi.features.difference import POSITIONS, DifferenceEncoder
-from pg_mpi.game.actions import choose
-from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.survey import find_scene
-from pg_mpi.record.phases import Phases
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.seeding import ACTIONS, STICKY, WEIGHTS, stream
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.learning.advantages import discounted_returns, standardise
+from pg_mpi.learning.optimizer import RMSProp
+from pg_mpi.mpi import pinning, process
+from pg_mpi.mpi.launch import launch_env
+from pg_mpi.run.phase_timer import Phases
 
 GAME, HIDDEN = "ALE/Pong-v5", 200
 
@@ -95,7 +96,7 @@ class Dense:
 def main(world, argv):
     """Play and learn for a while, and write what came of it. Collective: every rank must call this."""
     path, seconds = argv[0], float(argv[1])
-    world.on_root(launched.check_launch, world.size)
+    world.on_root(launch_env.check_launch, world.size)
     phases = Phases(monotonic)
     dense = Dense(world, phases)
     dense.learn(*dense.play(monotonic() + 1))  # wakes the threads and the network
@@ -116,4 +117,4 @@ def main(world, argv):
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:])
+    process.run(main, sys.argv[1:])

@@ -18,8 +18,8 @@ import math
 import numpy as np
 from scipy.optimize import least_squares
 
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import nearest
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import nearest
 
 GAMMA = 1e-10  # seconds a byte: float32 sums at 10 GB/s, memory's speed rather than the processor's
 

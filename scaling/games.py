@@ -9,10 +9,10 @@ import json
 import statistics
 from pathlib import Path
 
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, duration, integer, real, span
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, duration, integer, real, span
+from pg_mpi.files.csv_table import make_folder
+from pg_mpi.files.run_folder import write_json
 from scaling import attempts, command
 from scaling.points import read_metrics
 

@@ -22,7 +22,7 @@ import math
 import numpy as np
 from scipy.optimize import nnls
 
-from pg_mpi.parse import real
+from pg_mpi.config.parsers import real
 
 DRAWS = 1000
 MOST = 10**9  # ranks: what is not reached by then is never reached

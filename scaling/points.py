@@ -1,6 +1,7 @@
 """One measurement: a real start of the trainer on some ranks for a while, and what its metrics say of it.
 
-The only clocks are the trainer's own (``pg_mpi/record/phases.py``, ``pg_mpi/meter.py``), read from ``metrics.jsonl``.
+The only clocks are the trainer's own (``pg_mpi/run/phase_timer.py`` and ``throughput.py``), read from
+``metrics.jsonl``.
 """
 
 import contextlib
@@ -11,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster.launch import kill_session
-from pg_mpi.cluster.mpirun import launcher_for, start_command
-from pg_mpi.errors import UsageError
+from pg_mpi.config.errors import UsageError
+from pg_mpi.mpi.launch.launcher import kill_session
+from pg_mpi.mpi.launch.mpirun import launcher_for, start_command
 
 STOPPED = 75
 USAGE = 2

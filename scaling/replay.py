@@ -3,7 +3,7 @@
 The story: before each of five million updates of a soft actor-critic, 256 of a million transitions are drawn in
 proportion to their return, shifted so that none is below 0. In numpy all million probabilities are made anew and handed
 to ``choice``; in torch, whose ``multinomial`` takes the weights, that was 2.7 times as fast. Ours is
-``pg_mpi.agent.return_tree``; every draw is preceded by one new return, as there.
+``pg_mpi.learning.self_imitation.sum_tree``; every draw is preceded by one new return, as there.
 """
 
 import importlib.util
@@ -15,10 +15,10 @@ import time
 
 import numpy as np
 
-from pg_mpi.agent.return_tree import ReturnTree
-from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record.picture import picture
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.learning.self_imitation.sum_tree import ReturnTree
 from scaling import command
 from scaling.pictures import speed
 

@@ -1,10 +1,10 @@
-"""Results read back: CSV files of ``pg_mpi.record.table``, and what a command measured so far."""
+"""Results read back: CSV files of ``pg_mpi.files.csv_table``, and what a command measured so far."""
 
 import csv
 import json
 from pathlib import Path
 
-from pg_mpi.errors import UsageError
+from pg_mpi.config.errors import UsageError
 
 LARGEST = 1e15  # no speed and no number of ranks is larger
 

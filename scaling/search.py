@@ -19,10 +19,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import usable_threads
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, spans
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, spans
+from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling.curves import summary
 
 MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)

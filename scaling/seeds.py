@@ -11,11 +11,11 @@ medians, interquartile means and bootstrap intervals, ``--picture`` draws the cu
 import json
 from pathlib import Path
 
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, duration, integer, real, spans
-from pg_mpi.record.picture import check_picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, duration, integer, real, spans
+from pg_mpi.files.csv_table import make_folder
+from pg_mpi.files.figure_file import check_picture
+from pg_mpi.files.run_folder import write_json
 from scaling import attempts, command
 from scaling.curves import summary
 from scaling.pictures.learning import draw_seeds

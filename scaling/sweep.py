@@ -11,14 +11,14 @@ import os
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import start_command, usable_threads
-from pg_mpi.cluster.nodes import host_file
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, choice, integer, real
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, choice, integer, real
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
+from pg_mpi.mpi.launch.nodes import host_file
 from scaling import command, efficiency, laws, points
 from scaling.pictures import speed
 from scaling.rows import read_parts

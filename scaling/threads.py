@@ -7,10 +7,10 @@ import sys
 import tempfile
 
 from pg_mpi import THREAD_VARIABLES
-from pg_mpi.cluster.mpirun import mpirun_command, usable_threads
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.record.picture import picture
-from pg_mpi.record.table import write_csv
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files.csv_table import write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.mpi.launch.mpirun import mpirun_command, usable_threads
 from scaling import command, points, sweep
 from scaling.pictures import speed
 

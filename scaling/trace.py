@@ -5,11 +5,11 @@ import os
 import re
 from pathlib import Path
 
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record.picture import check_picture, picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.trace import PLAY
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.files.figure_file import check_picture, picture
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.files.trace_file import PLAY
 from scaling import command
 from scaling.pictures import timeline
 

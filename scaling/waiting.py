@@ -11,14 +11,14 @@ import os
 import statistics
 import sys
 
-from pg_mpi.cluster import mpirun
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.record import checkpoint
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import write_csv
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files import checkpoint_file
+from pg_mpi.files.csv_table import write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi.launch import mpirun
 from scaling import command, exchange, points, sweep
 from scaling.pictures import timeline
 from scaling.predict.measured import read_costs
@@ -133,7 +133,7 @@ def measure(run, ranks):
     """What a run's metrics tell: a dict. Shares are of the wall time of all its updates."""
     lines = points.read_metrics(run)
     wall = sum(1 / line["updates_per_s"] for line in lines)
-    _, _, facts = checkpoint.load_newest(str(run), lambda line: None)
+    _, _, facts = checkpoint_file.load_newest(str(run), lambda line: None)
     settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
     share = settings["games_per_update"]
     whole = settings["sync"] == "episode" and lines[-1]["games"] == lines[-1]["update"] * ranks * share  # no round cut

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster import launch
-from pg_mpi.cluster.mpirun import mpirun_command
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.launch import launcher
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 90  # seconds until a job counts as hung
@@ -55,7 +55,7 @@ def finish(process, limit=30):
 def end(process):
     """Kill a job whole: Open MPI's ranks have process groups of their own, but share mpirun's session."""
     process.kill()
-    launch.kill_session(process.pid)
+    launcher.kill_session(process.pid)
 
 
 def ranks_of(job):
@@ -112,7 +112,7 @@ def deterministic(cwd, run="run"):
 
 def newest(cwd, run="run"):
     """Path and bytes of a run's newest checkpoint."""
-    path = checkpoint.candidates(str(Path(cwd) / run))[0]
+    path = checkpoint_file.candidates(str(Path(cwd) / run))[0]
     with open(path, "rb") as file:
         return path, file.read()
 

@@ -9,7 +9,7 @@ import pytest
 from jobs import ROOT, command, run
 
 from pg_mpi.bandit.__main__ import parser as bandit_parser
-from pg_mpi.config import parse_train, train_parser
+from pg_mpi.config.command_line import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser

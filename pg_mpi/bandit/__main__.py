@@ -7,17 +7,18 @@ import sys
 import time
 
 from pg_mpi.bandit import pictures, plan, testbed
-from pg_mpi.cluster import job, launched
-from pg_mpi.cluster.pinning import pin_threads
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import provenance
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import provenance
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.pinning import pin_threads
 
 CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)
 PROGRESS_EVERY = 5.0  # seconds
-MOST_SQUARES = 2.0**31  # of rewards, summed over runs, for the sums to be exact: see agent/exact.py
+MOST_SQUARES = 2.0**31  # of rewards, summed over runs, for the sums to be exact: see learning/reproducible_sum.py
 LAST = 100  # steps: "in the end"
 
 
@@ -98,7 +99,7 @@ class Result:
 
 
 def _prepare(argv, ranks):
-    launched.check_launch(ranks)
+    launch_env.check_launch(ranks)
     args = parser().parse(argv)
     kinds = {"arms": integer(2), "runs": integer(), "steps": integer(), "seed": integer(0)}
     kinds |= {"mean": real(), "drift": real(0)}
@@ -175,4 +176,4 @@ def _keep(args, argv, task, results, ranks):
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:], optional_mpi=True, parser=parser)
+    process.run(main, sys.argv[1:], optional_mpi=True, parser=parser)

@@ -1,7 +1,7 @@
 """Results of the testbed → pictures."""
 
 from pg_mpi.bandit.plan import KINDS
-from pg_mpi.record.picture import axes_of
+from pg_mpi.files.figure_file import axes_of
 
 
 def draw_curves(path, results, task):

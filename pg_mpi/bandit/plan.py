@@ -3,7 +3,7 @@
 import dataclasses
 
 from pg_mpi.bandit.methods import EpsilonGreedy, Gradient, UpperConfidence
-from pg_mpi.parse import boolean, choice, real
+from pg_mpi.config.parsers import boolean, choice, real
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 Run r has a random stream of its own, ``SeedSequence(seed, spawn_key=(role, r))``, so what it draws does not depend on
 which rank plays it, nor beside which others. All that is summed over runs is first rounded to multiples of 2^-20, which
-float64 adds without rounding (see agent/exact.py): nor do the sums.
+float64 adds without rounding (see learning/reproducible_sum.py): nor do the sums.
 """
 
 import numpy as np
 from numpy.random import Generator
 
-from pg_mpi.agent.exact import check, on_grid
-from pg_mpi.seeding import BANDIT, stream
+from pg_mpi.config.random_streams import BANDIT, stream
+from pg_mpi.learning.reproducible_sum import check, on_grid
 
 BLOCK = 250  # steps whose random numbers are drawn at once; which run draws what depends on it
 CHUNK = 1024  # runs played at once: their estimates fit a core's cache

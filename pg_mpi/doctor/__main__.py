@@ -4,9 +4,10 @@ import functools
 import json
 import sys
 
-from pg_mpi.cluster import job, launched, pinning
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.settings import TrainConfig
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.mpi import pinning, process
+from pg_mpi.mpi.launch import launch_env
 
 
 def parser():
@@ -31,8 +32,8 @@ def parser():
 def main(world, argv, import_s):
     """Examine as the command line says; the process's exit code. Collective: every rank must call this."""
     args = world.on_root(_arguments, argv)
-    from pg_mpi.cluster import clocks
     from pg_mpi.doctor import facts, trials
+    from pg_mpi.mpi import clocks
 
     pinning.pin_threads()  # as the trainer does
     mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(clocks.ahead(world), 3)}
@@ -52,14 +53,14 @@ def _arguments(argv):
 
 def _tell(args, ranks, exchange):
     """Print the report and return the exit code. Rank 0 only."""
-    from pg_mpi.doctor import report, verdict
+    from pg_mpi.doctor import text, verdict
 
-    promised = args.expect_ranks or launched.promised()
+    promised = args.expect_ranks or launch_env.promised()
     found = verdict.findings(ranks, promised, exchange)
     result = {"ranks": ranks, "allreduce_s": exchange, "findings": [finding._asdict() for finding in found]}
     code = int(args.strict and any(finding.fault for finding in found))
-    if len(ranks) > 1 or launched.is_first_process():  # ranks that are each a world of their own speak once
-        print("\n".join(report.text(result)), flush=True)
+    if len(ranks) > 1 or launch_env.is_first_process():  # ranks that are each a world of their own speak once
+        print("\n".join(text.text(result)), flush=True)
         if args.json:
             print(json.dumps(result), flush=True)
     return code
@@ -67,9 +68,9 @@ def _tell(args, ranks, exchange):
 
 if __name__ == "__main__":
     if {"-h", "--help"} & set(sys.argv[1:]):
-        if launched.is_first_process():
+        if launch_env.is_first_process():
             parser().parse(sys.argv[1:])
     else:
         from pg_mpi.doctor import facts, trials  # noqa: F401 imported as the trainer would, before MPI starts
 
-        job.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])
+        process.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])

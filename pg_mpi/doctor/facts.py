@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 from pg_mpi import __version__
-from pg_mpi.cluster import pinning
 from pg_mpi.features import native_encoder
+from pg_mpi.mpi import pinning
 
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 

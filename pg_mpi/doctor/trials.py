@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from pg_mpi.doctor.facts import digest
-from pg_mpi.game.atari import NOOP, AtariGame, rom_name, rom_path
+from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
 
 SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are about what an update exchanges at once
 MOST_ROUNDS = 200

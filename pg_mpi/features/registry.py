@@ -4,12 +4,12 @@ import traceback
 
 import numpy as np
 
-from pg_mpi.errors import RunError, UsageError, one_line
+from pg_mpi.config.errors import RunError, UsageError, one_line
+from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.features import native_encoder
 from pg_mpi.features.difference import DifferenceEncoder
 from pg_mpi.features.encoder import BlobEncoder
 from pg_mpi.features.native_encoder import NativeEncoder
-from pg_mpi.parse import imported, nearest
 
 TRIAL = 50  # steps of play that own features are tried with before a run
 

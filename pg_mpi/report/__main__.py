@@ -4,10 +4,10 @@ import json
 import os
 import sys
 
-from pg_mpi.cluster import launched
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser
-from pg_mpi.record.run_folder import write_text
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser
+from pg_mpi.files.run_folder import write_text
+from pg_mpi.mpi.launch import launch_env
 
 
 def parser():
@@ -54,7 +54,7 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    if launched.is_first_process():  # under mpirun too one page is enough
+    if launch_env.is_first_process():  # under mpirun too one page is enough
         try:
             main(sys.argv[1:])
         except UsageError as wrong:

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from pg_mpi.errors import UsageError
-from pg_mpi.report import curves
+from pg_mpi.config.errors import UsageError
+from pg_mpi.report import series
 from pg_mpi.report.markup import Markup, element, join
 from pg_mpi.report.theme import PHASES, THEMES
 
@@ -31,10 +31,10 @@ def learning(runs, label):
         scale, unit = _unit(runs)
         for number, run in enumerate(runs):
             colour, dash = theme.run(number)
-            wall, mean, half = curves.learning(run)
+            wall, mean, half = series.learning(run)
             axes.fill_between(wall / scale, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
             axes.plot(wall / scale, mean, dash, color=colour, linewidth=1.6, marker="o" if len(wall) < 3 else None)
-            place = curves.evaluated(run)
+            place = series.evaluated(run)
             if place:
                 when, middle, low, high = place
                 bar = [[max(middle - low, 0)], [max(high - middle, 0)]]
@@ -52,7 +52,7 @@ def speed(runs, label):
         scale, unit = _unit(runs)
         for number, run in enumerate(runs):
             colour, dash = theme.run(number)
-            when, sps = curves.speed(run)
+            when, sps = series.speed(run)
             axes.plot(when / scale, sps, dash, color=colour, linewidth=1.6, marker="o" if len(when) < 3 else None)
         axes.set(xlabel=unit, ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
         axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -67,9 +67,9 @@ def phases(run, label):
 
     def paint(axes, theme):
         scale, unit = _unit([run])
-        when, shares = curves.shares(run)
+        when, shares = series.shares(run)
         wall = run.columns["wall_s"]
-        ends = np.concatenate([[max(wall[0] - curves.seconds(run)[0], 0)], when, wall[-1:]]) / scale
+        ends = np.concatenate([[max(wall[0] - series.seconds(run)[0], 0)], when, wall[-1:]]) / scale
         heights = [np.pad(share, 1, mode="edge") for share in shares.values()]
         axes.stackplot(ends, heights, colors=[PHASES[name] for name in shares], linewidth=0)
         axes.set(xlabel=unit, ylabel="share of the time", xlim=(0, ends[-1]), ylim=(0, 1))

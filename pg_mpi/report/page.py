@@ -4,7 +4,7 @@ import pathlib
 import time
 
 from pg_mpi import __version__
-from pg_mpi.report import cards, glance, tables
+from pg_mpi.report import panels, summary, tables
 from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.theme import DARK, LIGHT, PHASES
 
@@ -18,11 +18,11 @@ def make(runs):
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     body = element(
         "main",
-        glance.head(runs, title),
+        summary.head(runs, title),
         *_notes(runs),
-        glance.tiles(runs[0]) if len(runs) == 1 else glance.summary(runs),
-        cards.learning(runs),
-        *cards.grids(runs),
+        summary.tiles(runs[0]) if len(runs) == 1 else summary.summary(runs),
+        panels.learning(runs),
+        *panels.grids(runs),
         _settings(runs),
         element("section", element("h2", "Provenance"), tables.provenance(runs)),
         element("footer", f"Written by pg_mpi {__version__} on {now}"),

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 
-from pg_mpi.errors import UsageError
-from pg_mpi.record.phases import PHASES
-from pg_mpi.report import beside
+from pg_mpi.config.errors import UsageError
+from pg_mpi.report import run_files
+from pg_mpi.run.phase_timer import PHASES
 
 #: What a metrics line must have, as numbers; what may be null; and what older versions did not write.
 NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
@@ -35,7 +35,7 @@ class Run:
     path: str
     columns: dict
     phases: dict
-    beside: beside.Beside
+    beside: run_files.Beside
     notes: list
 
     def last(self, name):
@@ -61,7 +61,7 @@ def _run(path, name):
     if not os.path.isfile(metrics):
         raise UsageError(f"{path} holds no metrics.jsonl{_hint(path)}: give a run folder, such as runs/pong-default-s0")
     notes = []
-    others = beside.read(path, notes)
+    others = run_files.read(path, notes)
     try:
         columns, phases = _metrics(metrics)
     except OSError as error:

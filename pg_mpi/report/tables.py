@@ -4,10 +4,10 @@ import dataclasses
 import json
 import shlex
 
-from pg_mpi.presets import PRESETS, usual
-from pg_mpi.report.beside import as_dict, as_list
+from pg_mpi.config.presets import PRESETS, usual
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.report.markup import cell, element, join, table
-from pg_mpi.settings import TrainConfig
+from pg_mpi.report.run_files import as_dict, as_list
 
 LONGEST = 400  # characters of one value
 UNSET = "\N{EN DASH}"

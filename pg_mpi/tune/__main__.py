@@ -8,16 +8,17 @@ import shlex
 import sys
 import time
 
-from pg_mpi.cluster import job, launched
-from pg_mpi.cluster.signals import StopFlag
-from pg_mpi.cluster.watchdog import Watchdog
-from pg_mpi.config import parse_train
-from pg_mpi.errors import RunError, UsageError
-from pg_mpi.parse import Parser, checked, duration, integer
-from pg_mpi.presets import usual
-from pg_mpi.record.run_folder import output_of, provenance
-from pg_mpi.record.table import make_folder
-from pg_mpi.settings import TrainConfig
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.parsers import Parser, checked, duration, integer
+from pg_mpi.config.presets import usual
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.files.csv_table import make_folder
+from pg_mpi.files.run_folder import output_of, provenance
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.mpi.watchdog import Watchdog
 from pg_mpi.tune import space, study
 
 REFUSED = {"run_dir", "resume", "total_timesteps", "max_walltime", "target_return", "expect_ranks"}
@@ -130,7 +131,7 @@ def work(group, ours, plan, stop, progress):
 
 
 def _plan(argv, ranks):
-    launched.check_launch(ranks)
+    launch_env.check_launch(ranks)
     args, rest = parser().parse_known_args(argv)
     config, given = parse_train(rest)
     usual = TrainConfig()
@@ -147,9 +148,9 @@ def _plan(argv, ranks):
     values = {name: checked(kind, getattr(args, name), f"--{name.replace('_', '-')}") for name, kind in kinds.items()}
     if ranks % values["ranks_per_trial"]:
         raise UsageError(f"{ranks} ranks make no groups of {values['ranks_per_trial']}: give a divisor")
-    from pg_mpi.game import choice
+    from pg_mpi.env import registry
 
-    choice.check(config)
+    registry.check(config)
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & {each.name for each in dimensions}:
         config.check(values["ranks_per_trial"], given)
     make_folder(study.folder_of(args.study), "--study")
@@ -183,5 +184,5 @@ def preset_of(plan, params):
 
 
 if __name__ == "__main__":
-    flag = StopFlag(launched.is_launched())
-    job.run(functools.partial(main, stop=flag), sys.argv[1:], parser=parser)
+    flag = StopFlag(launch_env.is_launched())
+    process.run(functools.partial(main, stop=flag), sys.argv[1:], parser=parser)

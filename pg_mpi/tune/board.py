@@ -3,11 +3,11 @@
 import sys
 import time
 
-from pg_mpi.cluster.launched import reaches_terminal
-from pg_mpi.record.metrics import clock
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import write_csv
+from pg_mpi.files.csv_table import write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.metrics_file import clock
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.tune import pictures
 
 KIND = ("tune", 1)

@@ -1,6 +1,6 @@
 """A study → a picture."""
 
-from pg_mpi.record.picture import axes_of
+from pg_mpi.files.figure_file import axes_of
 
 COLOURS = {"complete": "C0", "pruned": "0.7", "failed": "C3", "running": "C1"}
 MOST = 5  # settings

@@ -17,9 +17,9 @@ choices = [32, 64, 128]
 import dataclasses
 from pathlib import Path
 
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import checked, integer, nearest
-from pg_mpi.settings import TrainConfig
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import checked, integer, nearest
+from pg_mpi.config.settings import TrainConfig
 
 FIELDS = {field.name: field.metadata for field in dataclasses.fields(TrainConfig) if field.metadata["identity"]}
 KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})

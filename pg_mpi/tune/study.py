@@ -8,9 +8,9 @@ and whose trial is not over was left behind by a job that was killed, and whoeve
 import dataclasses
 import os
 
-from pg_mpi.errors import UsageError
-from pg_mpi.record.run_folder import RunFolder, take_lock
-from pg_mpi.seeding import TUNE, stream
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.random_streams import TUNE, stream
+from pg_mpi.files.run_folder import RunFolder, take_lock
 
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
 PARTS = 2 ** (RUNGS - 1)

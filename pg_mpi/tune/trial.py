@@ -4,8 +4,8 @@ import contextlib
 import dataclasses
 
 from pg_mpi import STARTED
+from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import one_round
-from pg_mpi.trainer import Trainer
 from pg_mpi.tune.study import PARTS
 
 COMPLETE, PRUNED, FAILED, STOPPED = "complete", "pruned", "failed", "stopped"

@@ -10,11 +10,11 @@ import os
 import sys
 import tempfile
 
-from pg_mpi.cluster import mpirun
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.record.run_folder import write_json
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi.launch import mpirun
 from scaling import command, points
 from scaling.ceiling import report
 from scaling.pictures import speed

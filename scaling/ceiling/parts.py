@@ -8,9 +8,9 @@ as the player itself. Each replay must reach the recorded scores, so each part i
 import copy
 import dataclasses
 
-from pg_mpi import snapshot
-from pg_mpi.agent.network import sample
-from pg_mpi.trainer import Trainer
+from pg_mpi.policy.network import sample
+from pg_mpi.run import run_state
+from pg_mpi.run.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +65,12 @@ class Bench(Trainer):
 
     def mark(self):
         """Keep the whole run as it stands, for ``put_back``. Collective: every rank must call this."""
-        content = snapshot.collect(self._world, self.config, self._knowledge, self._learner, self.tally, self.envs)
+        content = run_state.collect(self._world, self.config, self._knowledge, self._learner, self.tally, self.envs)
         self._marked = copy.deepcopy(self._world.on_root(lambda: content))
 
     def put_back(self):
         """Go on from the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        snapshot.apply(*self._marked, self._knowledge, self.policy, self._learner, self.tally, self.envs)
+        run_state.apply(*self._marked, self._knowledge, self.policy, self._learner, self.tally, self.envs)
         self._network = self.policy.expand()
         self._phases.clear()
 

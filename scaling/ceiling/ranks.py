@@ -14,8 +14,9 @@ import time
 from time import perf_counter
 
 from pg_mpi import STARTED
-from pg_mpi.cluster import job, launched
-from pg_mpi.record.run_folder import write_json
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
 from scaling.ceiling import parts, stubs
 from scaling.ceiling.__main__ import prepare
 
@@ -39,7 +40,7 @@ def main(world, argv):
 
 def _settings(words, ranks):
     args, config, given = prepare(words)
-    launched.check_launch(ranks)
+    launch_env.check_launch(ranks)
     return args, config, given
 
 
@@ -174,4 +175,4 @@ class Measuring:
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:], optional_mpi=True)
+    process.run(main, sys.argv[1:], optional_mpi=True)

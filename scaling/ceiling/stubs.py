@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 
-from pg_mpi.agent.network import sample
+from pg_mpi.policy.network import sample
 
 FRAMES = 2000  # screens that a rank keeps at most: 67 MB
 

@@ -7,12 +7,12 @@ import tempfile
 
 import numpy as np
 
-from pg_mpi.cluster import mpirun
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import write_csv
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files.csv_table import write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi.launch import mpirun
 from scaling import command, points
 from scaling.lockstep.times import TALK, WAYS, Times, ideal
 from scaling.pictures import timeline

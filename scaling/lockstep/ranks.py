@@ -10,9 +10,10 @@ import os
 import sys
 import time
 
-from pg_mpi.cluster import job, launched
-from pg_mpi.record.phases import Phases
-from pg_mpi.record.run_folder import write_json
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
+from pg_mpi.run.phase_timer import Phases
 from scaling.lockstep.__main__ import prepare
 from scaling.lockstep.times import WAYS, group_of
 
@@ -59,9 +60,9 @@ def drive(durations, group, phases):
 
 
 def _settings(words, ranks):
-    launched.check_launch(ranks)
+    launch_env.check_launch(ranks)
     return prepare(words)
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:])
+    process.run(main, sys.argv[1:])

@@ -61,7 +61,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         flags = {"preset": args.preset, "seed": args.seed, "run-dir": run}
-        command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(cores()), "pg_mpi.train"]
+        command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(cores()), "pg_mpi.train"]
         command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         with subprocess.Popen(command, cwd=ROOT) as job:
             follow(job, run / "metrics.jsonl", log)

@@ -1,6 +1,6 @@
 """Scores against time."""
 
-from pg_mpi.record.picture import axes_of
+from pg_mpi.files.figure_file import axes_of
 
 
 def draw_seeds(path, results):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pg_mpi.record.picture import axes_of
+from pg_mpi.files.figure_file import axes_of
 from scaling import laws
 from scaling.pictures.frame import COLOURS, draw_phases
 

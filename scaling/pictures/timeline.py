@@ -1,6 +1,6 @@
 """Who did what when."""
 
-from pg_mpi.record.picture import axes_of
+from pg_mpi.files.figure_file import axes_of
 from scaling.pictures.frame import COLOURS
 
 

@@ -4,11 +4,11 @@ import json
 import os
 from pathlib import Path
 
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, integer, real
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import write_csv
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files.csv_table import write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import write_json
 from scaling import command, efficiency, exchange, sweep
 from scaling.pictures import speed
 from scaling.predict import report

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pg_mpi.cluster.pinning import numbers
-from pg_mpi.errors import UsageError
-from pg_mpi.record import checkpoint
+from pg_mpi.config.errors import UsageError
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.pinning import numbers
 from scaling.points import read_metrics
 from scaling.predict.probe import probe
 
@@ -67,7 +67,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         config = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))
         settings, shared = config["settings"], crowded(config["starts"][-1])
         game = settings["env_id"]
-        path, arrays, facts = checkpoint.load_newest(str(run), lambda line: None) or (None, None, None)
+        path, arrays, facts = checkpoint_file.load_newest(str(run), lambda line: None) or (None, None, None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
     if path is None:

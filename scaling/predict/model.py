@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 
-from pg_mpi.rollout import ROUND_STEPS
+from pg_mpi.learning.rollout import ROUND_STEPS
 from scaling.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds

@@ -9,14 +9,14 @@ import dataclasses
 import numpy as np
 from scipy.optimize import nnls
 
-from pg_mpi import build, snapshot
-from pg_mpi.batch import Batch
-from pg_mpi.cluster.comm import World
-from pg_mpi.record.phases import Phases
-from pg_mpi.rollout import Env, Player
-from pg_mpi.schedule import annealing
-from pg_mpi.shares import Share
-from pg_mpi.tally import Tally
+from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.sample_groups import Share
+from pg_mpi.learning.schedule import annealing
+from pg_mpi.mpi.world import World
+from pg_mpi.run import factory, run_state
+from pg_mpi.run.counters import Tally
+from pg_mpi.run.phase_timer import Phases
 
 ROUNDS = 8
 SHARES = (1, 4, 16, 64)  # minibatches are so many times smaller than a round
@@ -28,13 +28,13 @@ def probe(path, arrays, facts, envs_per_rank):
     An exchange grows with the samples of its update to the power of ``exponent``; learning from a sample once takes
     ``sample_s``, a minibatch ``call_s`` more and each byte of its exchange ``byte_s``.
     """
-    config = dataclasses.replace(snapshot.config_of(path, facts), envs_per_rank=envs_per_rank)
-    knowledge = snapshot.knowledge_of(arrays, facts)
-    policy = build.make_policy(config, knowledge)
+    config = dataclasses.replace(run_state.config_of(path, facts), envs_per_rank=envs_per_rank)
+    knowledge = run_state.knowledge_of(arrays, facts)
+    policy = factory.make_policy(config, knowledge)
     envs = [Env(index, config, knowledge) for index in range(config.envs_per_rank)]
-    learner = build.make_learner(config, policy, World(), Phases())
+    learner = factory.make_learner(config, policy, World(), Phases())
     tally = Tally()
-    snapshot.apply(arrays, facts, knowledge, policy, learner, tally, envs)
+    run_state.apply(arrays, facts, knowledge, policy, learner, tally, envs)
     player, network = Player(envs, knowledge.codes, config, Phases()), policy.expand()
     rounds = [player.play(network) for _ in range(ROUNDS)]
     return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, tally.env_steps))
@@ -59,7 +59,7 @@ def learning(policy, config, played, anneal):
     for share in shares:
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share))
         phases = Phases()
-        learner = build.make_learner(sized, policy, World(), phases)
+        learner = factory.make_learner(sized, policy, World(), phases)
         learner.update([Share(played, np.random.default_rng(0), 0, 1)], anneal)
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"] + phases.seconds["optimizer"])

@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import Parser, checked, duration, integer, real
-from pg_mpi.record import checkpoint
-from pg_mpi.record.picture import picture
-from pg_mpi.record.run_folder import write_json
-from pg_mpi.record.table import make_folder, write_csv
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, duration, integer, real
+from pg_mpi.files import checkpoint_file
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import write_json
 from scaling import command, curves, exchange, points, sweep
 from scaling.pictures import learning
 from scaling.rows import read_parts
@@ -162,7 +162,7 @@ def train(run, ranks, how, words, limit):
 def keep(path, run, ranks, seconds, facts):
     """Write what a run's folder says as its result."""
     before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
-    newest = checkpoint.candidates(str(run))
+    newest = checkpoint_file.candidates(str(run))
     result = {**curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}
     reached = curves.time_to(points.read_metrics(run), facts["target"], strictly=False)
     result |= {

@@ -12,11 +12,11 @@ import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.cluster.mpirun import usable_threads
-from pg_mpi.config import parse_train
-from pg_mpi.parse import Parser, checked, integer
-from pg_mpi.record import checkpoint
-from pg_mpi.record.table import write_csv
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.files import checkpoint_file
+from pg_mpi.files.csv_table import write_csv
+from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import command, exchange, points, sweep
 from scaling.virtual.__main__ import REFUSED as BY_VIRTUAL
 
@@ -100,7 +100,7 @@ def compare(ranks, flags, network, steps):
 
 def _read(folder):
     """What a finished run says: its weights' bytes, and its seconds, speed and shares after the first update."""
-    _, arrays, _ = checkpoint.load_newest(str(folder), lambda line: None)
+    _, arrays, _ = checkpoint_file.load_newest(str(folder), lambda line: None)
     lines = points.read_metrics(folder)
     found = points.measured(lines, 0.0)
     return {

@@ -8,22 +8,22 @@ import copy
 
 import numpy as np
 
-from pg_mpi import build
-from pg_mpi.learner import Learner
+from pg_mpi.learning.learner import Learner
+from pg_mpi.run import factory
 
 
 class SharedParts:
-    """``pg_mpi.build`` for many ranks in one process: one policy and one network, one optimizer and its state."""
+    """``pg_mpi.run.factory`` for many ranks in one process: one policy and one network, one optimizer and its state."""
 
     def __init__(self):
         self._policy = self._optimizer = None
 
     def make_policy(self, config, knowledge):
         if self._policy is None:
-            self._policy = build.make_policy(config, knowledge)
+            self._policy = factory.make_policy(config, knowledge)
             network = self._policy.expand()
             self._policy.expand = lambda: self._up_to_date(network)
-            self._optimizer = build.make_optimizer(config, self._policy)
+            self._optimizer = factory.make_optimizer(config, self._policy)
         return self._policy
 
     def _up_to_date(self, network):

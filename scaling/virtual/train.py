@@ -3,11 +3,11 @@
 The run folder is one of ``pg_mpi.train`` like any other, on the virtual clock; ``scaling.virtual`` starts this.
 """
 
-from pg_mpi.cluster import pinning
-from pg_mpi.cluster.signals import StopFlag
-from pg_mpi.config import parse_train
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.mpi import pinning
+from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import loop
-from pg_mpi.trainer import Trainer
 from scaling import command
 from scaling.exchange import NAMED, named, two_levels
 from scaling.virtual.shared import SharedParts

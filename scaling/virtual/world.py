@@ -108,7 +108,7 @@ class Hub:
 
 
 class VirtualWorld:
-    """One virtual rank's ``World``: the same verbs, for ``pg_mpi.trainer``."""
+    """One virtual rank's ``World``: the same verbs, for ``pg_mpi.run.trainer``."""
 
     cpu_clock = staticmethod(thread_time)
 

@@ -22,8 +22,8 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from hosts import Hosts  # noqa: E402
 
-from pg_mpi.cluster.mpirun import usable_threads  # noqa: E402
-from pg_mpi.record.run_folder import write_json  # noqa: E402
+from pg_mpi.files.run_folder import write_json  # noqa: E402
+from pg_mpi.mpi.launch.mpirun import usable_threads  # noqa: E402
 from scaling import exchange  # noqa: E402
 from scaling.command import facts  # noqa: E402
 from scaling.predict.measured import read_costs  # noqa: E402
@@ -63,7 +63,7 @@ class Bench:
 
     def network(self, count):
         """The ``Network`` that the doctor measures on so many hosts: those that share cores exchange slower too."""
-        words = ["pg_mpi.cluster.launch", "-n", count, "--", "pg_mpi.doctor", "--json", "--seconds", "2"]
+        words = ["pg_mpi.mpi.launch", "-n", count, "--", "pg_mpi.doctor", "--json", "--seconds", "2"]
         report = json.loads(self._say(*words, PBS_NODEFILE=str(self.nodes(count))).splitlines()[-1])
         return exchange.fitted(count, {int(size): spent for size, spent in report["allreduce_s"].items()})
 

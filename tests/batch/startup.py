@@ -20,7 +20,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from cluster import Slurm  # noqa: E402
 from submitted import PLACE, SCRIPTS, log  # noqa: E402
 
-from pg_mpi.record.run_folder import write_json  # noqa: E402
+from pg_mpi.files.run_folder import write_json  # noqa: E402
 from scaling.command import facts  # noqa: E402
 
 #: A job that only prepares: common.sh's own functions, and the doctor's report as JSON in place of training.

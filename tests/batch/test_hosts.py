@@ -29,7 +29,7 @@ def start(hosts, cwd, count, module, *words):
     """Run a module on one rank of each of ``count`` hosts as in a PBS job: from the first, by PBS_NODEFILE."""
     nodes = cwd / "nodes"
     nodes.write_text("".join(f"{name}\n" for name in hosts.names[:count]), encoding="utf-8")
-    launched = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(count), "--", module, *map(str, words)]
+    launched = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(count), "--", module, *map(str, words)]
     return jobs.run(hosts.words("n1", *launched), cwd, PBS_NODEFILE=str(nodes), **hosts.told)
 
 
@@ -76,7 +76,7 @@ def test_the_doctor_sees_a_slow_link(hosts, tmp_path):
 def test_a_host_that_ssh_does_not_reach_ends_it(hosts, tmp_path):
     """A wrong name in the node file: a message and a code, no hanging."""
     (tmp_path / "nodes").write_text("n1\nn9\n", encoding="utf-8")
-    line = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--", "pg_mpi.train", "--run-dir", "run"]
+    line = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--", "pg_mpi.train", "--run-dir", "run"]
     told = {"PBS_NODEFILE": str(tmp_path / "nodes"), **hosts.told}
     done = jobs.run(hosts.words("n1", *line), tmp_path, **told)
     assert done.returncode != 0 and "n9" in done.stderr

@@ -10,9 +10,9 @@ import numpy as np
 from jobs import STEPS, command, newest, one_line, run
 from outcome import FAULTY, fault
 
-from pg_mpi.cluster.mpirun import mpirun_command
-from pg_mpi.errors import CheckpointError
-from pg_mpi.record import checkpoint
+from pg_mpi.config.errors import CheckpointError
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 2, "--seed", 4]
 HALF, WHOLE = (["--total-timesteps", 2 * 128 * updates] for updates in (8, 14))
@@ -60,7 +60,7 @@ def newest_damaged(tally, folder, tries, seed):
 def none_good(tally, folder, tries, seed):
     rng = random.Random(seed)
     _train(folder, "run", *HALF)
-    for path in checkpoint.candidates(str(folder / "run")):
+    for path in checkpoint_file.candidates(str(folder / "run")):
         _spoil(path, "cut short", rng)
     for _ in range(tries):
         with tally.trying():
@@ -76,14 +76,14 @@ def fuzz(tally, folder, tries, seed):
 
     _train(folder, "run", *HALF)
     path, content = newest(folder, "run")
-    _, facts = checkpoint.load(path)
+    _, facts = checkpoint_file.load(path)
     rng = np.random.default_rng(seed)
     for _ in range(tries):
         with tally.trying():
             spoilt = folder / "spoilt.npz"
             spoilt.write_bytes(damage(content, rng))
             try:
-                found = checkpoint.load(str(spoilt))[1]
+                found = checkpoint_file.load(str(spoilt))[1]
             except CheckpointError:
                 continue
             except BaseException as error:

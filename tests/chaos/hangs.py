@@ -7,7 +7,7 @@ import time
 from jobs import STEPS, finish, start
 from outcome import FAULTY, fault, gone
 
-from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 WATCHDOG = 3
 

@@ -32,7 +32,7 @@ def _launch(hosts, folder, slots, *words):
     """Start the trainer on the first host, with a rank for each name of ``slots``."""
     nodes = folder / f"nodes-{time.monotonic_ns()}"
     nodes.write_text("".join(f"{name}\n" for name in slots), encoding="utf-8")
-    launcher = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(len(slots)), "--", "pg_mpi.train"]
+    launcher = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(len(slots)), "--", "pg_mpi.train"]
     return start(hosts.words("n1", *launcher, *words), folder, PBS_NODEFILE=str(nodes), **hosts.told)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from jobs import STEPS, command, deterministic, end, finish, newest, run, start
 from outcome import fault
 
-from pg_mpi.errors import CheckpointError
-from pg_mpi.record import checkpoint
+from pg_mpi.config.errors import CheckpointError
+from pg_mpi.files import checkpoint_file
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 1, "--seed", 3]
 POLITE = (signal.SIGTERM, signal.SIGINT)
@@ -26,7 +26,7 @@ def during_saves(tally, folder, tries, seed):
             place = folder / str(number)
             acknowledged = _killed_child(place, rng.uniform(0, 0.08))
             with tally.recovering():
-                found = checkpoint.load_newest(str(place), lambda line: None)
+                found = checkpoint_file.load_newest(str(place), lambda line: None)
             if found is None:
                 assert acknowledged < 0, f"lost: update {acknowledged} was acknowledged, and nothing is there"
                 continue
@@ -44,8 +44,8 @@ def _killed_child(place, delay):
         os.close(reading)
         for update in range(10_000):
             theta[:] = update
-            checkpoint.save(
-                checkpoint.path_of(str(place / "checkpoints"), update), {"theta": theta}, {"update": update}
+            checkpoint_file.save(
+                checkpoint_file.path_of(str(place / "checkpoints"), update), {"theta": theta}, {"update": update}
             )
             os.write(writing, update.to_bytes(4, "little"))
         os._exit(0)
@@ -98,7 +98,7 @@ def _again_and_again(tally, folder, tries, seed, stop):
 def _no_step_back(folder, known):
     """The update of the newest good checkpoint, which must not be before ``known``."""
     try:
-        found = checkpoint.load_newest(str(folder / "run"), lambda line: None)
+        found = checkpoint_file.load_newest(str(folder / "run"), lambda line: None)
     except CheckpointError as error:
         raise AssertionError(f"lost: {error}") from None
     update = found[2]["tally"]["update"] if found else 0

@@ -12,7 +12,7 @@ import time
 from jobs import STEPS, command, end, newest, ranks_of, run, start
 from outcome import FAULTY, fault, gone
 
-from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RANKS, ENVS = 4, 1
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--envs-per-rank", ENVS, "--max-frames", 400, "--seed", 8]

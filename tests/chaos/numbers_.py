@@ -7,8 +7,8 @@ import numpy as np
 from jobs import STEPS, metrics, one_line, run
 from outcome import FAULTY, fault
 
-from pg_mpi.cluster.mpirun import mpirun_command
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RUN = ["--run-dir", "run", "--hidden", "16", "--update-epochs", "2", *STEPS, "--checkpoint-every", "2"]
 
@@ -18,8 +18,8 @@ def _faulty(folder, ranks, plan, *flags):
 
 
 def _no_nan_saved(place):
-    for path in checkpoint.candidates(str(place / "run")):
-        assert np.isfinite(checkpoint.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
+    for path in checkpoint_file.candidates(str(place / "run")):
+        assert np.isfinite(checkpoint_file.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
 
 
 @fault("NaN in one rank's gradient", tries=5, full=20)

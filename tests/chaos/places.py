@@ -7,7 +7,7 @@ import time
 from jobs import STEPS, command, end, finish, one_line, run, start
 from outcome import fault
 
-from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--total-timesteps", 2 * 128 * 3]
 
@@ -57,7 +57,7 @@ def homes(tally, folder, tries, seed):
     for number, home in zip(range(tries), (None, "/proc")):
         with tally.trying():
             words = ["env", "-u", "HOME"] if home is None else ["env", f"HOME={home}"]
-            launcher = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--", "pg_mpi.train"]
+            launcher = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--", "pg_mpi.train"]
             result = run([*words, *launcher, "--run-dir", f"run-{number}", *map(str, RUN)], folder)
             assert result.returncode == 0, f"wrong: {result.stderr}"
 

@@ -31,7 +31,7 @@ import places  # noqa: E402
 import signals_  # noqa: E402
 from outcome import FAULTS, Tally  # noqa: E402
 
-from pg_mpi.record.run_folder import write_json  # noqa: E402
+from pg_mpi.files.run_folder import write_json  # noqa: E402
 from scaling import command  # noqa: E402
 
 ROOMS = (kills, files, numbers_, signals_, places, hangs, losses, hosts_)  # importing them fills FAULTS

@@ -9,7 +9,7 @@ import time
 from jobs import STEPS, command, finish, metrics, newest, run, start
 from outcome import FAULTY, fault, gone
 
-from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 5, "--seed", 6]
 LONG = ["--total-timesteps", 2 * 128 * 60, "--idle-starts", 0]  # on a busy machine many signals in a row come too early

@@ -26,8 +26,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from outcome import gone  # noqa: E402
 from soak_faults import FAULTS, finish_off, mpirun_of, ranks_under  # noqa: E402
 
-from pg_mpi.errors import CheckpointError  # noqa: E402
-from pg_mpi.record import checkpoint  # noqa: E402
+from pg_mpi.config.errors import CheckpointError  # noqa: E402
+from pg_mpi.files import checkpoint_file  # noqa: E402
 
 EVERY = 60.0  # seconds between two faults, on average
 LOOKS = 5.0  # seconds between two rows of soak.csv
@@ -74,7 +74,7 @@ class Soak:
         self.starts += 1
         words = ["--run-dir", self.folder(), "--preset", "fast", "--seed", self.run, "--watchdog", WATCHDOG]
         words += ["--target-return", self.args.target, "--checkpoint-every", 5, "--idle-starts", 0]
-        launcher = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", self.args.ranks, "--"]
+        launcher = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", self.args.ranks, "--"]
         launcher += ["faults", "emulator:0.0005"]  # tests/mpi/faults.py: the trainer with a fault planted
         with open(self.out / "output.txt", "a") as output:
             line = list(map(str, [*launcher, *words]))
@@ -119,7 +119,7 @@ class Soak:
             self.count("hung", str(error))
             finish_off(job)
         try:
-            found = checkpoint.load_newest(str(self.folder()), lambda line: None)
+            found = checkpoint_file.load_newest(str(self.folder()), lambda line: None)
         except CheckpointError as error:
             return self.count("lost", str(error))
         update = found[2]["tally"]["update"] if found else 0

@@ -14,11 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.cluster import job
-from pg_mpi.config import parse_train
-from pg_mpi.game.atari import atari_ids
-from pg_mpi.record import checkpoint
-from pg_mpi.trainer import Trainer
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.env.atari import atari_ids
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi import process
+from pg_mpi.run.trainer import Trainer
 
 ROUNDS, STEPS = 4, 125  # of each of two ranks: 1,000 in all
 FLAGS = [
@@ -57,11 +57,11 @@ def attempt(world, env_id, place):
     flags = ["--env-id", env_id, *map(str, FLAGS)]
     trainer = Trainer(world, *parse_train([*flags, "--run-dir", str(place / "whole")]))
     play(trainer, ROUNDS // 2)
-    half = world.on_root(lambda: checkpoint.candidates(str(place / "whole"))[0])
+    half = world.on_root(lambda: checkpoint_file.candidates(str(place / "whole"))[0])
     play(trainer, ROUNDS // 2)
     again = Trainer(world, *parse_train([*flags, "--run-dir", str(place / "again"), "--resume", half]))
     play(again, ROUNDS // 2)
-    ends = [Path(checkpoint.candidates(str(place / name))[0]) for name in ("whole", "again")]
+    ends = [Path(checkpoint_file.candidates(str(place / name))[0]) for name in ("whole", "again")]
     known = trainer._knowledge
     return {
         "steps": trainer.tally.env_steps,
@@ -83,4 +83,4 @@ def play(trainer, rounds):
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:])
+    process.run(main, sys.argv[1:])

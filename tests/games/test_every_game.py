@@ -6,8 +6,8 @@ import sys
 import pytest
 from jobs import ROOT, run
 
-from pg_mpi.cluster.mpirun import mpirun_command
-from pg_mpi.game.atari import atari_ids
+from pg_mpi.env.atari import atari_ids
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 SOME = ["ALE/Boxing-v5", "ALE/Breakout-v5", "ALE/Qbert-v5", "ALE/Skiing-v5", "ALE/SpaceInvaders-v5"]
 

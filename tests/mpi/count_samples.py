@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pg_mpi.agent.heads import Categorical
-from pg_mpi.agent.optimizer import Adam
-from pg_mpi.agent.own import Own
-from pg_mpi.cluster import job
-from pg_mpi.config import parse_train
-from pg_mpi.learner import Learner
-from pg_mpi.record.phases import Phases
-from pg_mpi.shares import shares_of
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.optimizer import Adam
+from pg_mpi.learning.sample_groups import shares_of
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.mpi import process
+from pg_mpi.policy.custom_policy import Own
+from pg_mpi.policy.distributions import Categorical
+from pg_mpi.run.phase_timer import Phases
 
 UPDATES = 2
 
@@ -79,4 +79,4 @@ def main(world, argv):
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:])
+    process.run(main, sys.argv[1:])

@@ -7,13 +7,13 @@ import signal
 import sys
 
 from pg_mpi import train
-from pg_mpi.cluster import job
-from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.mpi import process
+from pg_mpi.mpi.signals import StopFlag
 
 
 def plant(fault, rank):
     """Make this rank go wrong in its second update."""
-    from pg_mpi.trainer import Trainer
+    from pg_mpi.run.trainer import Trainer
 
     learn = Trainer.learn
 
@@ -41,7 +41,7 @@ def plant(fault, rank):
         if fault in ("weights", "weights0"):
             self._learner.policy.theta[12345] += 1e-7
         if fault == "usage":
-            from pg_mpi.errors import UsageError
+            from pg_mpi.config.errors import UsageError
 
             raise UsageError("planted on one rank")
 
@@ -50,8 +50,8 @@ def plant(fault, rank):
 
 def plant_nan(rank, updates):
     """Let the gradient of rank 1 be NaN in these updates, once in each."""
-    from pg_mpi.agent.policy import Policy
-    from pg_mpi.trainer import Trainer
+    from pg_mpi.policy.sparse_mlp import Policy
+    from pg_mpi.run.trainer import Trainer
 
     learn, backward = Trainer.learn, Policy.backward
     left = set(updates)
@@ -73,7 +73,7 @@ def plant_emulator_errors(rank, chance):
     """Let the emulators of rank 1 raise with this probability at each step."""
     import numpy as np
 
-    from pg_mpi.game.atari import AtariGame
+    from pg_mpi.env.atari import AtariGame
 
     act, rng = AtariGame.act, np.random.default_rng(rank)
 
@@ -87,8 +87,8 @@ def plant_emulator_errors(rank, chance):
 
 def plant_signals(rank, phase, number, count=1, who=1):
     """Let a rank send itself a signal so many times when it comes to this phase of its second update, or to the end."""
-    from pg_mpi.record.phases import Phases
-    from pg_mpi.trainer import Trainer
+    from pg_mpi.run.phase_timer import Phases
+    from pg_mpi.run.trainer import Trainer
 
     play, enter, close = Trainer.play, Phases.__call__, Trainer._close_journal
 
@@ -140,4 +140,4 @@ def main(world, argv, stop):
 
 
 if __name__ == "__main__":
-    job.run(functools.partial(main, stop=StopFlag()), sys.argv[1:])
+    process.run(functools.partial(main, stop=StopFlag()), sys.argv[1:])

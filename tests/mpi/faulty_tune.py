@@ -14,14 +14,14 @@ import sys
 import time
 from pathlib import Path
 
-from pg_mpi.cluster import job
-from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.mpi import process
+from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.tune import __main__ as tune
 
 
 def plant():
-    from pg_mpi.agent.policy import Policy
-    from pg_mpi.trainer import Trainer
+    from pg_mpi.policy.sparse_mlp import Policy
+    from pg_mpi.run.trainer import Trainer
 
     start, learn, backward = Trainer.__init__, Trainer.learn, Policy.backward
 
@@ -54,4 +54,4 @@ def plant():
 
 if __name__ == "__main__":
     plant()
-    job.run(functools.partial(tune.main, stop=StopFlag(True)), sys.argv[1:])
+    process.run(functools.partial(tune.main, stop=StopFlag(True)), sys.argv[1:])

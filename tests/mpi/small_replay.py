@@ -3,11 +3,11 @@
 import functools
 import sys
 
-from pg_mpi import imitation
-from pg_mpi.cluster import job
-from pg_mpi.cluster.signals import StopFlag
+from pg_mpi.learning.self_imitation import learner
+from pg_mpi.mpi import process
+from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.train import main
 
 if __name__ == "__main__":
-    imitation.SIZE, imitation.BATCH, imitation.UPDATES = 700, 61, 3
-    job.run(functools.partial(main, stop=StopFlag(True)), sys.argv[1:])
+    learner.SIZE, learner.BATCH, learner.UPDATES = 700, 61, 3
+    process.run(functools.partial(main, stop=StopFlag(True)), sys.argv[1:])

@@ -7,14 +7,14 @@ import sys
 
 import numpy as np
 
-from pg_mpi.agent.optimizer import Adam, RMSProp
-from pg_mpi.agent.policy import Policy
-from pg_mpi.cluster import job
-from pg_mpi.config import parse_train
-from pg_mpi.learner import Learner
-from pg_mpi.record.phases import Phases
-from pg_mpi.shares import Share
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.optimizer import Adam, RMSProp
+from pg_mpi.learning.sample_groups import Share
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.mpi import process
+from pg_mpi.policy.sparse_mlp import Policy
+from pg_mpi.run.phase_timer import Phases
 
 LENGTHS = [40, 7, 25]
 
@@ -58,4 +58,4 @@ def main(world, argv):
 
 
 if __name__ == "__main__":
-    job.run(main, sys.argv[1:])
+    process.run(main, sys.argv[1:])

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from jobs import STEPS, command, newest, one_line, run, train
 
-from pg_mpi.settings import TrainConfig
+from pg_mpi.config.settings import TrainConfig
 
 CASES = {
     "unknown flag": (["--hiden", 3], "unknown argument --hiden (did you mean --hidden?): see --help"),

@@ -6,7 +6,7 @@ import sys
 
 import jobs
 
-from pg_mpi.cluster import mpirun
+from pg_mpi.mpi.launch import mpirun
 
 QUICK = ["--seconds", "0.2", "--json", "--strict"]
 

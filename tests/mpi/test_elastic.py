@@ -10,8 +10,8 @@ import pytest
 from chaos.outcome import gone
 from jobs import SMALL, STEPS, command, deterministic, finish, metrics, newest, one_line, ranks_of, run, start, train
 
-from pg_mpi.cluster.mpirun import find_mpirun, flavour, mpirun_command
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour, mpirun_command
 
 FLAGS = ["--run-dir", "run", *SMALL, *STEPS, "--num-steps", 64, "--envs-per-rank", 3, "--max-frames", 400, "--seed", 7]
 STEPS_PER_UPDATE = 4 * 3 * 64
@@ -69,7 +69,7 @@ def test_down_to_one_then_stopped_and_gone_on_with(tmp_path):
     assert "lost rank 0 of 2: 1 left" in result.stdout
     steps = [line["env_steps"] for line in metrics(tmp_path)]
     assert steps == [STEPS_PER_UPDATE * update for update in range(1, len(steps) + 1)], "all twelve envs, always"
-    assert len(checkpoint.load(newest(tmp_path)[0])[1]["envs"]) == 12
+    assert len(checkpoint_file.load(newest(tmp_path)[0])[1]["envs"]) == 12
     train(4, tmp_path, *FLAGS[2:], "--total-timesteps", steps[-1] + STEPS_PER_UPDATE)
     assert metrics(tmp_path)[-1]["ranks"] == 4
 
@@ -123,6 +123,6 @@ def test_without_the_flag_a_lost_rank_ends_the_job(tmp_path):
 
 
 def test_the_launcher_asks_for_what_elastic_needs(tmp_path):
-    line = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", 2, "--", "pg_mpi.train", *FLAGS, "--elastic"]
+    line = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", 2, "--", "pg_mpi.train", *FLAGS, "--elastic"]
     result = run([*map(str, line), "--total-timesteps", "1"], tmp_path)
     assert result.returncode == 0, result.stderr

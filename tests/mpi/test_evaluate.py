@@ -10,7 +10,7 @@ import pytest
 from jobs import ROOT, STEPS, command, newest, run, train
 
 from pg_mpi.evaluate import interval
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
 
 WITHOUT_MPI = """
 import sys, runpy
@@ -61,9 +61,9 @@ def test_a_run_folder_keeps_its_last_evaluation(trained):
 def test_without_sticky_actions_games_differ_by_their_start(tmp_path):
     """With random weights, in a game that depends on every action from the first one on, as Pong does not."""
     train(2, tmp_path, *STEPS, "--env-id", "ALE/Boxing-v5", "--total-timesteps", 1)
-    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     arrays["theta"] = np.random.default_rng(0).normal(size=arrays["theta"].size).astype(np.float32)
-    checkpoint.save(str(tmp_path / "random.npz"), arrays, facts)
+    checkpoint_file.save(str(tmp_path / "random.npz"), arrays, facts)
     flags = ["random.npz", "--games", 6, "--sticky", 0, "--greedy", "--json"]
     result = run(command(2, "pg_mpi.evaluate", *flags), tmp_path)
     assert "up to 30 random no-ops" in result.stdout

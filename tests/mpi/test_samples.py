@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jobs import run
 
-from pg_mpi.cluster.mpirun import mpirun_command
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 SCRIPT = str(Path(__file__).with_name("count_samples.py"))
 UPDATES, EPOCHS, SIZE = 2, 4, 9

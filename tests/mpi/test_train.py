@@ -6,7 +6,7 @@ import re
 import pytest
 from jobs import STEPS, command, deterministic, metrics, newest, run, train
 
-from pg_mpi.record import checkpoint
+from pg_mpi.files import checkpoint_file
 
 CONTRACT = set(
     re.findall(
@@ -92,7 +92,10 @@ def test_target_return_needs_100_games(tmp_path):
 def test_checkpoints_are_saved_every_so_many_updates_and_the_learning_rate_is_annealed(tmp_path):
     flags = [*STEPS, "--anneal-timesteps", 2560, "--learning-rate", 0.01, "--total-timesteps", 3000]
     train(2, tmp_path, *flags, "--checkpoint-every", 5, "--keep-checkpoints", 99)
-    saved = [checkpoint.load(path)[1]["tally"]["env_steps"] for path in checkpoint.candidates(str(tmp_path / "run"))]
+    saved = [
+        checkpoint_file.load(path)[1]["tally"]["env_steps"]
+        for path in checkpoint_file.candidates(str(tmp_path / "run"))
+    ]
     assert sorted(saved) == [1280, 2560, 3072]
     rates = [line["learning_rate"] for line in metrics(tmp_path)]
     assert rates == pytest.approx([0.01 * (1 - 0.09 * update) for update in range(11)] + [0.001])

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from pg_mpi.bandit.testbed import BLOCK
-from pg_mpi.seeding import BANDIT, stream
+from pg_mpi.config.random_streams import BANDIT, stream
 
 
 def numbers(seed, run, arms, steps, drift):

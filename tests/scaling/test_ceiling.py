@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jobs import SMALL, one_line, run
 
-from pg_mpi.cluster.comm import World
-from pg_mpi.config import parse_train
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.mpi.world import World
 from scaling.ceiling import parts, report, stubs
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jobs import one_line, run
 
-from pg_mpi.record.table import write_csv
+from pg_mpi.files.csv_table import write_csv
 from scaling import laws
 from scaling.rows import read_csv
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pg_mpi.agent.advantages import discounted_returns, generalised_advantages, standardise
+from pg_mpi.learning.advantages import discounted_returns, generalised_advantages, standardise
 
 
 def test_returns_by_hand_start_again_at_each_point():

@@ -5,18 +5,18 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pg_mpi import build
-from pg_mpi.batch import learned
-from pg_mpi.config import parse_train
-from pg_mpi.errors import CheckpointError, UsageError
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env import atari_spec, registry
+from pg_mpi.env.atari import FOR_TWO, AtariGame, atari_ids
+from pg_mpi.env.calibration import MOST_CLASSES, colour_classes, find_scene
 from pg_mpi.features.foreground import Scene
-from pg_mpi.game import arcade, choice
-from pg_mpi.game.atari import FOR_TWO, AtariGame, atari_ids
-from pg_mpi.game.survey import MOST_CLASSES, colour_classes, find_scene
-from pg_mpi.record.phases import Phases
-from pg_mpi.rollout import Env, Player
-from pg_mpi.settings import TrainConfig
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.learning.batch import learned
+from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.run import factory
+from pg_mpi.run.phase_timer import Phases
 
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
@@ -62,7 +62,7 @@ def test_pong_needs_no_colours_and_boxing_does():
 @pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway", "Seaquest"])
 def test_other_games_are_sparse_and_alive(name):
     env_id, rng = f"ALE/{name}-v5", np.random.default_rng(1)
-    known = arcade.learn(config_of(name))
+    known = atari_spec.learn(config_of(name))
     game, encoder = AtariGame(env_id, rng), known.make_encoder(config_of(name))
     counts, changes, observation = [], 0, encoder.start(game.screen)
     for _ in range(500):
@@ -83,7 +83,7 @@ def test_other_games_are_sparse_and_alive(name):
 def test_games_for_two_are_refused_before_the_emulator_sees_them():
     assert not {f"ALE/{name.title().replace('_', '')}-v5" for name in FOR_TWO} & set(atari_ids())
     with pytest.raises(UsageError, match="ALE/Combat-v5 is a game for two"):
-        choice.check(config_of("Combat"))
+        registry.check(config_of("Combat"))
 
 
 @pytest.mark.parametrize("name", ["Qbert", "Tetris", "Pong"])
@@ -132,9 +132,9 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
     ends = {}
     for flags in ((), ("--life-loss",)):
         config = config_of("Breakout", "--sync", "steps", "--num-steps", 600, "--hidden", 2, *flags)
-        known = arcade.Arcade(SCENE, [0, 1, 3, 4])
+        known = atari_spec.Arcade(SCENE, [0, 1, 3, 4])
         env = Env(0, config, known)
-        (lived,) = Player([env], known.codes, config, Phases()).play(build.make_policy(config, known).expand())
+        (lived,) = Player([env], known.codes, config, Phases()).play(factory.make_policy(config, known).expand())
         ends[flags] = np.flatnonzero(lived.ends), [steps for _, steps in lived.games]
     games, with_lives = ends[()], ends[("--life-loss",)]
     assert games[1] and np.array_equal(games[0], np.cumsum(games[1]) - 1), "ends are the games' alone"
@@ -145,9 +145,9 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
 @pytest.mark.parametrize("preset", ["default", "karpathy"])
 def test_a_reward_ends_a_return_of_reinforce_alone(preset):
     config = config_of("Pong", "--preset", preset, "--max-frames", 1200, "--hidden", 2)
-    known = arcade.Arcade(SCENE, [3, 4])
+    known = atari_spec.Arcade(SCENE, [3, 4])
     (lived,) = Player([Env(0, config, known)], known.codes, config, Phases()).play(
-        build.make_policy(config, known).expand()
+        factory.make_policy(config, known).expand()
     )
     rewarded = np.flatnonzero(lived.rewards).tolist()
     assert rewarded and lived.length == 300 and rewarded[-1] < 299
@@ -198,9 +198,9 @@ def test_a_difficulty_that_a_game_lacks_is_refused():
 
 
 def test_a_crowded_screen_is_said():
-    known = arcade.Arcade(SCENE, [0, 1], active=0.5)
+    known = atari_spec.Arcade(SCENE, [0, 1], active=0.5)
     assert any("sparse features hardly apply" in line for line in known.says(config_of("Breakout")))
-    calm = arcade.Arcade(SCENE, [0, 1], active=0.02)
+    calm = atari_spec.Arcade(SCENE, [0, 1], active=0.02)
     assert len(calm.says(config_of("Breakout"))) == 2
 
 

@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pg_mpi.errors import CheckpointError, UsageError
-from pg_mpi.game.atari import AtariGame, rom_name
+from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.env.atari import AtariGame, rom_name
 
 gymnasium.register_envs(ale_py)
 
@@ -48,7 +48,7 @@ def test_same_game_as_gymnasium():
 
 PLAY_ON = """
 import sys, numpy as np
-from pg_mpi.game.atari import AtariGame
+from pg_mpi.env.atari import AtariGame
 rng, total = np.random.default_rng(1), 0
 game = AtariGame("ALE/Pong-v5", rng)
 game.restore(open(sys.argv[1], "rb").read())

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from pg_mpi import rollout
-from pg_mpi.agent.heads import Categorical
-from pg_mpi.agent.own import Own
-from pg_mpi.batch import Batch
-from pg_mpi.config import parse_train
-from pg_mpi.game import choice
-from pg_mpi.record.phases import Phases
-from pg_mpi.rollout import Env, Player
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.env import registry
+from pg_mpi.learning import rollout
+from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.policy.custom_policy import Own
+from pg_mpi.policy.distributions import Categorical
+from pg_mpi.run.phase_timer import Phases
 
 GAMMA = GAE_LAMBDA = 0.5
 
@@ -66,7 +66,7 @@ def estimated(trajectories, policy, config):
 def playing(config, *names):
     """A function that plays one rollout of each env and returns the advantages."""
     policy = Own(Table(), Categorical(2), 2, False, None, False)
-    known = [choice.learn(config_of(f"own_envs:{name}")) for name in names]
+    known = [registry.learn(config_of(f"own_envs:{name}")) for name in names]
     envs = [Env(index, config, each) for index, each in enumerate(known)]
     player = Player(envs, known[0].codes, config, Phases())
     return lambda: estimated(player.play(policy.expand()), policy, config)
@@ -95,7 +95,7 @@ def test_rollouts_of_whole_episodes():
 
 @pytest.fixture(scope="module")
 def pong():
-    return choice.learn(config_of("ALE/Pong-v5"))
+    return registry.learn(config_of("ALE/Pong-v5"))
 
 
 def played_pong(pong, *flags):

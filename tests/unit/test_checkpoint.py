@@ -7,21 +7,21 @@ import zipfile
 import numpy as np
 import pytest
 
-from pg_mpi.errors import CheckpointError
-from pg_mpi.record import checkpoint
+from pg_mpi.config.errors import CheckpointError
+from pg_mpi.files import checkpoint_file
 
 ARRAYS = {"theta": np.arange(1000, dtype=np.float32), "masks": np.ones((2, 3), np.uint8), "none": np.zeros((0, 4))}
 FACTS = {"update": 3, "big": 2**100, "name": "ünï"}
 
 
 def save(folder, step, keep=3):
-    path = checkpoint.path_of(str(folder / "checkpoints"), step)
-    checkpoint.save(path, ARRAYS, FACTS, keep)
+    path = checkpoint_file.path_of(str(folder / "checkpoints"), step)
+    checkpoint_file.save(path, ARRAYS, FACTS, keep)
     return path
 
 
 def test_round_trip(tmp_path):
-    arrays, facts = checkpoint.load(save(tmp_path, 5))
+    arrays, facts = checkpoint_file.load(save(tmp_path, 5))
     assert facts == FACTS
     assert sorted(arrays) == sorted(ARRAYS)
     for name, array in ARRAYS.items():
@@ -61,18 +61,18 @@ def test_damaged_newest_falls_back_with_a_warning(tmp_path, spoil):
         with open(bad, "wb") as file:
             file.write(changed[spoil])
     warnings = []
-    path, _, facts = checkpoint.load_newest(str(tmp_path), warnings.append)
+    path, _, facts = checkpoint_file.load_newest(str(tmp_path), warnings.append)
     assert (path, facts) == (good, FACTS)
     assert len(warnings) == 1 and bad in warnings[0] and "\n" not in warnings[0]
 
 
 def test_none_good_is_an_error_and_none_at_all_is_not(tmp_path):
-    assert checkpoint.load_newest(str(tmp_path), print) is None
+    assert checkpoint_file.load_newest(str(tmp_path), print) is None
     path = save(tmp_path, 1)
     with open(path, "wb") as file:
         file.write(b"no")
     with pytest.raises(CheckpointError, match="no usable checkpoint"):
-        checkpoint.load_newest(str(tmp_path), lambda line: None)
+        checkpoint_file.load_newest(str(tmp_path), lambda line: None)
 
 
 def test_a_pickle_is_never_opened(tmp_path):
@@ -83,7 +83,7 @@ def test_a_pickle_is_never_opened(tmp_path):
     path = tmp_path / "bomb.npz"
     np.savez(path, theta=np.array([Bomb()], dtype=object), facts=np.zeros(1, np.uint8), sha256=np.zeros(32, np.uint8))
     with pytest.raises(CheckpointError):
-        checkpoint.load(str(path))
+        checkpoint_file.load(str(path))
     assert not (tmp_path / "executed").exists()
 
 
@@ -97,4 +97,4 @@ def test_foreign_files_are_refused(tmp_path):
         archive.writestr("hello.txt", json.dumps(FACTS))
     for path in (foreign, compressed, other, tmp_path / "missing.npz"):
         with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
-            checkpoint.load(str(path))
+            checkpoint_file.load(str(path))

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from oracle.clipped_dense import ClippedLearner, Rollout
 
-from pg_mpi.agent.optimizer import Adam
-from pg_mpi.agent.policy import Policy
-from pg_mpi.cluster.comm import World
-from pg_mpi.config import parse_train
-from pg_mpi.learner import Learner
-from pg_mpi.record.phases import Phases
-from pg_mpi.shares import Share
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.optimizer import Adam
+from pg_mpi.learning.sample_groups import Share
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.mpi.world import World
+from pg_mpi.policy.sparse_mlp import Policy
+from pg_mpi.run.phase_timer import Phases
 
 INPUTS, HIDDEN, ACTIONS = 24, 5, 3
 EPOCHS, MINIBATCHES = 3, 3

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
-from pg_mpi.parse import duration, integer
-from pg_mpi.settings import TrainConfig
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import duration, integer
+from pg_mpi.config.settings import TrainConfig
 
 
 def test_defaults_presets_and_flags():
@@ -101,7 +101,9 @@ def test_help_needs_neither_numpy_nor_mpi():
 
 def test_a_job_script_can_ask_for_the_run_folder():
     def ask(*flags):
-        return subprocess.run([sys.executable, "-m", "pg_mpi.config", *flags], capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-m", "pg_mpi.config.command_line", *flags], capture_output=True, text=True
+        )
 
     assert ask("--preset", "fast", "--seed", "3").stdout == "runs/pong-fast-s3\n"
     wrong = ask("--sed", "3")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from pg_mpi.env.atari import AtariGame
+from pg_mpi.env.calibration import find_actions, find_scene
 from pg_mpi.features.difference import DifferenceEncoder
-from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.survey import find_actions, find_scene
 
 
 @pytest.fixture(scope="module")

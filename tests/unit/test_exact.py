@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pg_mpi.agent.exact import COARSE, FINE, on_grid
-from pg_mpi.session import Session, Sums
+from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid
+from pg_mpi.learning.update_buffers import Session, Sums
 
 
 def sums(terms, rng):

@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from pg_mpi import build
-from pg_mpi.agent.network import Network
-from pg_mpi.config import parse_train
-from pg_mpi.errors import UsageError
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
-from pg_mpi.game import arcade
-from pg_mpi.record.phases import Phases
-from pg_mpi.rollout import Env, Player
+from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.policy.network import Network
+from pg_mpi.run import factory
+from pg_mpi.run.phase_timer import Phases
 
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
-FREEWAY = arcade.Arcade(SCENE, [0, 2, 5])
+FREEWAY = atari_spec.Arcade(SCENE, [0, 2, 5])
 
 
 def config_of(name, *flags):
@@ -43,7 +43,7 @@ def test_a_game_has_a_preference_if_the_one_before_paid_nothing():
     config = config_of("Freeway")
     env = Env(0, config, FREEWAY)
     player = Player([env], FREEWAY.codes, config, Phases())
-    network = build.make_policy(config, FREEWAY).expand()
+    network = factory.make_policy(config, FREEWAY).expand()
     found = []
     while len(found) < 5:
         found.append((env.steps, env.preference))
@@ -58,9 +58,9 @@ def test_a_game_has_a_preference_if_the_one_before_paid_nothing():
 
 def test_a_rewarded_game_is_followed_by_one_without():
     config = config_of("Pong", "--explore", 1, "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
-    pong = arcade.learn(config)
+    pong = atari_spec.learn(config)
     env = Env(0, config, pong)
-    (lived,) = Player([env], pong.codes, config, Phases()).play(build.make_policy(config, pong).expand())
+    (lived,) = Player([env], pong.codes, config, Phases()).play(factory.make_policy(config, pong).expand())
     assert lived.rewards.any() and env.paid
     env.begin()
     assert env.preference is None and not env.paid
@@ -69,7 +69,7 @@ def test_a_rewarded_game_is_followed_by_one_without():
 def test_a_preference_goes_on_from_a_checkpoint():
     config = config_of("Freeway")
     env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
-    network = build.make_policy(config, FREEWAY).expand()
+    network = factory.make_policy(config, FREEWAY).expand()
     Player([env], FREEWAY.codes, config, Phases()).play(network)
     arrays, facts = env.state()
     again.restore(arrays, json.loads(json.dumps(facts)))

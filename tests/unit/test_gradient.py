@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pg_mpi.agent import gradient as grad
-from pg_mpi.agent.policy import Policy
+from pg_mpi.policy import losses as grad
+from pg_mpi.policy.sparse_mlp import Policy
 
 RNG = np.random.default_rng(7)
 

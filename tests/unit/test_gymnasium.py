@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from pg_mpi import build
-from pg_mpi.config import parse_train
-from pg_mpi.errors import CheckpointError, RunError, UsageError
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError
+from pg_mpi.env import env_state, registry
+from pg_mpi.env import gym_spec as ours
 from pg_mpi.evaluate import Chance
-from pg_mpi.game import choice, plain
-from pg_mpi.game import gymnasium as ours
+from pg_mpi.run import factory
 
 HERE = "own_envs"  # tests/own_envs.py
 
@@ -24,7 +24,7 @@ def config_of(env_id, *flags):
 
 def known(env_id, *flags):
     config = config_of(env_id, *flags)
-    return choice.learn(config), config
+    return registry.learn(config), config
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "FrozenLake-v1"])
@@ -207,7 +207,7 @@ def test_settings_of_atari_games_in_a_preset_mean_nothing_elsewhere(tmp_path):
 
 def test_one_of_n_is_never_scaled():
     environment, config = known("FrozenLake-v1")
-    policy = build.make_policy(config, environment)
+    policy = factory.make_policy(config, environment)
     np.testing.assert_array_equal(policy._stacked([np.eye(16, dtype=np.float32)[3]]), [np.eye(16)[3]])
 
 
@@ -251,11 +251,11 @@ def test_plain_data_comes_back_as_it_was():
     holder.np_random, holder.odd = rng, np.random.Generator(np.random.MT19937(1))
     holder.space = spaces.Discrete(3)
     wrapper.env, wrapper.count = holder, 12
-    saved = plain.pack(wrapper)
+    saved = env_state.pack(wrapper)
     json.loads(saved)
     expected = [holder.np_random.random(), holder.odd.random()]
     holder.things, wrapper.count, space = None, 0, holder.space
-    plain.unpack(wrapper, saved)
+    env_state.unpack(wrapper, saved)
     assert [holder.np_random.random(), holder.odd.random()] == expected
     assert wrapper.count == 12 and holder.space is space
     *simple, pair, named = holder.things

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pg_mpi.agent.dense import Dense
-from pg_mpi.agent.heads import Categorical, Gaussian
-from pg_mpi.agent.network import sample
-from pg_mpi.agent.own import Own
-from pg_mpi.agent.scaler import LIMIT, Scaler
-from pg_mpi.errors import RunError
+from pg_mpi.config.errors import RunError
+from pg_mpi.learning.advantages import discounted_returns
+from pg_mpi.policy.custom_policy import Own
+from pg_mpi.policy.distributions import Categorical, Gaussian
+from pg_mpi.policy.mlp import Dense
+from pg_mpi.policy.network import sample
+from pg_mpi.policy.running_norm import LIMIT, Scaler
 
 CLIP, ENT_COEF = 0.2, 0.05
 
@@ -106,7 +107,7 @@ def test_what_was_played_is_what_is_learned_from():
     """Acting and learning see the same outputs, on scaled observations, whatever was computed in between."""
     rng = np.random.default_rng(6)
     scaler = Scaler(np.zeros(3))
-    scaler.merge(scaler.sums(5 + 2 * rng.normal(size=(100, 3)), np.zeros(100), np.zeros(100, bool), 0.9))
+    scaler.merge(scaler.sums(5 + 2 * rng.normal(size=(100, 3)), np.zeros(100)))
     policy = own(Dense(3, 4, 2, rng), Gaussian(2), 3, scaler)
     seen = (5 + 2 * rng.normal(size=(8, 3))).astype(np.float32)
     played = policy.act(seen, [np.random.default_rng(9)] * 8)
@@ -154,7 +155,7 @@ def test_scaler_has_the_mean_and_deviation_of_all_it_saw():
     seen = 1e4 + rng.normal(size=(600, 3)) * [1, 10, 0.01]
     scaler = Scaler(seen[0])
     for envs in np.split(seen, [100, 101, 101, 350]):
-        parts = [scaler.sums(env, np.zeros(len(env)), np.ones(len(env), bool), 0.9) for env in np.array_split(envs, 3)]
+        parts = [scaler.sums(env, np.zeros(len(env))) for env in np.array_split(envs, 3)]
         scaler.merge(sum(parts))
     scaled = scaler.scaled(seen)
     np.testing.assert_allclose(scaled, np.clip((seen - seen.mean(0)) / seen.std(0), -LIMIT, LIMIT), atol=1e-6)
@@ -166,7 +167,7 @@ def test_scaler_brings_returns_to_deviation_one():
     scaler, gamma = Scaler(), 0.9
     rewards, ends = 100 * rng.normal(size=500), rng.random(500) < 0.05
     assert scaler.reward_factor == 1.0
-    scaler.merge(scaler.sums(np.empty((500, 0)), rewards, ends, gamma))
+    scaler.merge(scaler.sums(np.empty((500, 0)), discounted_returns(rewards, ends, gamma)))
     returns, after = [], 0.0
     for reward, end in zip(rewards[::-1], ends[::-1]):
         after = reward + gamma * after * (not end)

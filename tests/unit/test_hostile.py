@@ -8,12 +8,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from pg_mpi import snapshot
-from pg_mpi.cluster.comm import World
-from pg_mpi.config import parse_train
-from pg_mpi.errors import CheckpointError
-from pg_mpi.record import checkpoint
-from pg_mpi.trainer import Trainer
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import CheckpointError
+from pg_mpi.files import checkpoint_file
+from pg_mpi.mpi.world import World
+from pg_mpi.run import run_state
+from pg_mpi.run.trainer import Trainer
 
 WORDS = ["--envs-per-rank", "2", "--hidden", "8", "--sync", "steps", "--num-steps", "32", "--minibatch-size", "64"]
 
@@ -24,9 +24,9 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     trainer = Trainer(World(), *parse_train(["--run-dir", str(folder), *WORDS]))
     trainer.save()
-    (path,) = checkpoint.candidates(str(folder))
+    (path,) = checkpoint_file.candidates(str(folder))
     with open(path, "rb") as file:
-        return *checkpoint.load(path), file.read()
+        return *checkpoint_file.load(path), file.read()
 
 
 def take_up(path, folder):
@@ -64,7 +64,7 @@ def test_damaged_files(tmp_path, saved):
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         try:
-            assert checkpoint.load(str(path))[1] == facts, "a file with other content passed"
+            assert checkpoint_file.load(str(path))[1] == facts, "a file with other content passed"
         except CheckpointError as error:
             assert "\n" not in str(error)
             refused += 1
@@ -86,7 +86,7 @@ def test_a_header_that_lies_costs_nothing(tmp_path, shape, dtype):
         )
     tracemalloc.start()
     with pytest.raises(CheckpointError):
-        checkpoint.load(str(path))
+        checkpoint_file.load(str(path))
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
 
@@ -94,7 +94,7 @@ def test_a_header_that_lies_costs_nothing(tmp_path, shape, dtype):
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(CheckpointError, match="not a file"):
-        checkpoint.load(str(tmp_path / "pipe.npz"))
+        checkpoint_file.load(str(tmp_path / "pipe.npz"))
 
 
 FORGED = {
@@ -133,25 +133,25 @@ def test_forged_contents_with_a_good_checksum(tmp_path, saved, forge):
     arrays, facts = dict(arrays), json.loads(json.dumps(facts))
     forge(arrays, facts)
     path = tmp_path / "forged.npz"
-    checkpoint.save(str(path), arrays, facts)
+    checkpoint_file.save(str(path), arrays, facts)
     with pytest.raises(Exception) as caught:
         take_up(path, tmp_path / "run")
-    assert isinstance(caught.value, snapshot.UsageError), repr(caught.value)
+    assert isinstance(caught.value, run_state.UsageError), repr(caught.value)
     assert "\n" not in str(caught.value)
-    assert not checkpoint.candidates(str(tmp_path / "run"))
+    assert not checkpoint_file.candidates(str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
     "found, said",
     [
-        (snapshot.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
-        (snapshot.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
+        (run_state.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
+        (run_state.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
     ],
 )
 def test_a_checkpoint_of_another_version_is_named_so(tmp_path, saved, found, said):
     arrays, facts, _ = saved
     path = tmp_path / "other.npz"
-    checkpoint.save(str(path), dict(arrays), {**facts, "format": found})
+    checkpoint_file.save(str(path), dict(arrays), {**facts, "format": found})
     with pytest.raises(CheckpointError, match=f"other.npz {said}"):
         take_up(path, tmp_path / "run")
-    assert not checkpoint.candidates(str(tmp_path / "run"))
+    assert not checkpoint_file.candidates(str(tmp_path / "run"))

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from pg_mpi.cluster import leftovers
+from pg_mpi.mpi.launch import stale_segments
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def test_what_is_stale_goes_and_what_is_not_stays(places):
     inside = file(used / "gds")
     aged(used)
     with open(held, "r+b") as one, open(inside, "r+b") as two, mmap.mmap(one.fileno(), 0), mmap.mmap(two.fileno(), 0):
-        leftovers.remove(str(memory), str(temporary))
+        stale_segments.remove(str(memory), str(temporary))
     left = {*memory.iterdir(), *temporary.iterdir()}
-    if not leftovers._all_seen():  # then folders stay
+    if not stale_segments._all_seen():  # then folders stay
         left -= {temporary / f"ompi.{dead.pid}"}
     assert left == kept | {held, used}
-    leftovers.remove(str(memory), str(temporary))
+    stale_segments.remove(str(memory), str(temporary))
     assert held not in memory.iterdir(), "nobody holds it any more"
 
 
 def test_places_that_are_not_there(places):
-    leftovers.remove("/does/not/exist", str(places[1]))
+    stale_segments.remove("/does/not/exist", str(places[1]))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pg_mpi.env.atari import AtariGame
+from pg_mpi.env.calibration import find_scene
 from pg_mpi.features import native_encoder
 from pg_mpi.features.encoder import BlobEncoder
 from pg_mpi.features.foreground import Scene
 from pg_mpi.features.native_encoder import NativeEncoder
-from pg_mpi.game.atari import AtariGame
-from pg_mpi.game.survey import find_scene
 
 ROOT = Path(__file__).parents[2]
 HEIGHT, WIDTH = 210, 160

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pg_mpi.agent.optimizer import Adam, RMSProp, forget
+from pg_mpi.learning.optimizer import Adam, RMSProp, forget
 
 RNG = np.random.default_rng(5)
 

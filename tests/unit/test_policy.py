@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pg_mpi.agent.network import sample
-from pg_mpi.agent.policy import Policy
-from pg_mpi.game import actions as game_actions
-from pg_mpi.game.actions import CODES
+from pg_mpi.env import action_set as game_actions
+from pg_mpi.env.action_set import CODES
+from pg_mpi.policy.network import sample
+from pg_mpi.policy.sparse_mlp import Policy
 
 INPUTS = 12_800
 

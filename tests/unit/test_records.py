@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from pg_mpi.record.metrics import MetricsLog, Progress, clock
-from pg_mpi.settings import TrainConfig
-from pg_mpi.tally import Tally
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.files.metrics_file import MetricsLog, Progress, clock
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.run.counters import Tally
 
 
 def test_trajectory_keeps_what_it_was_given():

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pg_mpi.agent.replay import ROOM, TRANSITION, Replay
-from pg_mpi.agent.return_tree import FAN, GRID, ReturnTree
+from pg_mpi.learning.self_imitation.replay_buffer import ROOM, TRANSITION, Replay
+from pg_mpi.learning.self_imitation.sum_tree import FAN, GRID, ReturnTree
 
 
 def weights(returns):

@@ -12,8 +12,8 @@ import pytest
 from folders import EVALUATION, line, write, write_lines, write_run
 from jobs import ROOT, one_line
 
-from pg_mpi.report import beside, cards, curves, page, read, says, tables
-from pg_mpi.settings import TrainConfig
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.report import captions, page, panels, read, run_files, series, tables
 
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
 
@@ -89,7 +89,7 @@ def test_one_run(tmp_path):
     outline = check_alone(text)
     last = line(40)
     for words in (
-        f"{says.signed(last['return_mean'])} ± 0.5",
+        f"{captions.signed(last['return_mean'])} ± 0.5",
         "0:01:23 trained, not finished",
         "2,000 steps/s, 1,000 on each of 2 ranks",
         "40% play, 20% learning, 10% exchange, 10% waiting",
@@ -253,8 +253,8 @@ def test_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
     text = page.make([run])
     assert "Evaluation: +18.50 [+17.25, +19.50] over 3 games" in check_alone(text).text
     assert 'src="data:video/mp4;base64,ZmlsbQ=="' in text
-    assert curves.evaluated(run) == (3.0 + 2.0 * 40, 18.5, 17.25, 19.5), "where its checkpoint was saved"
-    monkeypatch.setattr(cards, "MOST_VIDEO", 4)
+    assert series.evaluated(run) == (3.0 + 2.0 * 40, 18.5, 17.25, 19.5), "where its checkpoint was saved"
+    monkeypatch.setattr(panels, "MOST_VIDEO", 4)
     outline = check_alone(page.make([run]))
     assert "video" not in outline.tags and f"too large for the page: {folder / 'game.mp4'}" in outline.text
     (folder / "game.mp4").unlink()
@@ -265,7 +265,7 @@ def test_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
 def test_long_runs_of_many_ranks_stay_small(tmp_path):
     folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 4096).tolist())
     (run,) = read.runs([str(folder)])
-    assert len(curves.learning(run)[0]) <= curves.POINTS and len(curves.speed(run)[0]) <= curves.BINS
+    assert len(series.learning(run)[0]) <= series.POINTS and len(series.speed(run)[0]) <= series.BINS
     assert len(page.make([run] * 6)) < 2_000_000
 
 
@@ -280,14 +280,14 @@ def test_shares_add_up_and_speed_is_steps_over_seconds(tmp_path):
         each["phase_s"] |= {"reset": 0.0, "record": 0.001}
     write_lines(folder, lines)
     (run,) = read.runs([str(folder)])
-    when, shares = curves.shares(run)
+    when, shares = series.shares(run)
     assert "reset" not in shares and "record" not in shares, "too small to be seen"
     np.testing.assert_allclose(sum(shares.values()), 1)
     np.testing.assert_allclose(shares["emulator"], 0.1)
     assert np.all(np.diff(when) > 0)
     steps = sum(each["sps"] / each["updates_per_s"] for each in lines)
-    assert curves.mean_speed(run) == pytest.approx(steps / wall)
-    _, sps = curves.speed(run)
+    assert series.mean_speed(run) == pytest.approx(steps / wall)
+    _, sps = series.speed(run)
     assert sps.min() >= 100 and sps.max() <= 900 and len(sps) == 3
 
 
@@ -296,9 +296,9 @@ def test_waiting_is_of_the_last_start_up_to_its_checkpoint(tmp_path):
     write_lines(folder, [line(n, restarts=n // 6) for n in range(1, 11)])
     write(folder / "ranks.json", {"start": 1, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
     (run,) = read.runs([str(folder)])
-    np.testing.assert_allclose(curves.waits(run), [0.1, 0.5])  # of updates 6 to 9, two seconds each
+    np.testing.assert_allclose(series.waits(run), [0.1, 0.5])  # of updates 6 to 9, two seconds each
     write(folder / "ranks.json", {"start": 7, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
-    assert curves.waits(read.runs([str(folder)])[0]) is None
+    assert series.waits(read.runs([str(folder)])[0]) is None
 
 
 def test_without_matplotlib(tmp_path):
@@ -315,4 +315,4 @@ def test_help_needs_nothing(tmp_path):
 def test_a_video_of_an_unknown_kind_is_no_video(tmp_path):
     notes = []
     (tmp_path / "page.html").write_text("<script>")
-    assert beside._video(str(tmp_path), {"video": "page.html"}, notes) is None and notes == []
+    assert run_files._video(str(tmp_path), {"video": "page.html"}, notes) is None and notes == []

@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
-from pg_mpi import build, rollout
-from pg_mpi.batch import Batch
-from pg_mpi.cluster.comm import World
-from pg_mpi.config import parse_train
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
-from pg_mpi.game import arcade
-from pg_mpi.record import checkpoint
-from pg_mpi.record.phases import Phases
-from pg_mpi.rollout import Env, Player
-from pg_mpi.trainer import Trainer
+from pg_mpi.files import checkpoint_file
+from pg_mpi.learning import rollout
+from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.mpi.world import World
+from pg_mpi.run import factory
+from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.trainer import Trainer
 
-PONG = arcade.Arcade(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
+PONG = atari_spec.Arcade(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
 SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
 
 
@@ -27,7 +28,7 @@ def rounds_of(count, *flags):
     """So many rounds of two envs: (config, policy, network, envs, a list of trajectories for each round)."""
     config, _ = parse_train([*SMALL, *map(str, flags)])
     envs = [Env(index, config, PONG) for index in range(2)]
-    policy = build.make_policy(config, PONG)
+    policy = factory.make_policy(config, PONG)
     network, player = policy.expand(), Player(envs, PONG.codes, config, Phases())
     return config, policy, network, envs, [player.play(network) for _ in range(count)]
 
@@ -73,13 +74,13 @@ def test_bit_exact_from_the_midst_of_a_game(tmp_path):
             trainer.learn()
             trainer.report()
         trainer.save()
-        return checkpoint.candidates(str(tmp_path / name))[0]
+        return checkpoint_file.candidates(str(tmp_path / name))[0]
 
     whole = train("whole", 5)
     half = train("half", 2)
-    _, facts = checkpoint.load(half)
+    _, facts = checkpoint_file.load(half)
     assert [env["steps"] for env in facts["envs"]] == [100, 100] and facts["tally"]["games"] == 0
     parts = train("parts", 3, "--resume", half)
     with open(whole, "rb") as one, open(parts, "rb") as other:
         assert one.read() == other.read()
-    assert checkpoint.load(whole)[1]["tally"]["games"] == 2
+    assert checkpoint_file.load(whole)[1]["tally"]["games"] == 2

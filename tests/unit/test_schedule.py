@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pg_mpi.agent.policy import Policy
-from pg_mpi.batch import Batch
-from pg_mpi.schedule import annealing
-from pg_mpi.settings import TrainConfig
-from pg_mpi.trajectory import Trajectory
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.schedule import annealing
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.policy.sparse_mlp import Policy
 
 
 @pytest.mark.parametrize("steps, factor", [(0, 1.0), (250, 0.775), (500, 0.55), (1000, 0.1), (5000, 0.1)])

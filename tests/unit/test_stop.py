@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pg_mpi.cluster.comm import World
-from pg_mpi.config import parse_train
-from pg_mpi.trainer import Trainer
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.mpi.world import World
+from pg_mpi.run.trainer import Trainer
 
 SYNCS = {"episode": ["--games-per-update", "1"], "steps": ["--sync", "steps", "--num-steps", "96"]}
 

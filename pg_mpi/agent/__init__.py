@@ -1,1 +1,0 @@
-"""The mind: policy, advantages, gradient and optimizer. Pure numpy and scipy: no MPI, no emulator."""

@@ -1,1 +1,0 @@
-"""The machines: the MPI world, its threads, signals and launchers."""

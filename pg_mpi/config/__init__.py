@@ -1,0 +1,1 @@
+"""Settings: their definitions, presets and command line. The standard library alone."""

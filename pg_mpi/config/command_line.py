@@ -1,0 +1,85 @@
+"""The command line of training: from flags, presets and files of settings to a ``TrainConfig``."""
+
+import json
+import os
+import sys
+
+from pg_mpi import __version__
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, nearest
+from pg_mpi.config.presets import PRESETS, usual, without_meaning
+from pg_mpi.config.settings import FIELDS, TrainConfig
+
+
+def _flag(name):
+    return "--" + name.replace("_", "-")
+
+
+def _preset(name):
+    """The settings of a preset, or of a JSON file: its own names, or a run's config.json."""
+    if name in PRESETS:
+        return dict(PRESETS[name])
+    if not os.path.exists(name):
+        raise UsageError(
+            f"no preset or file {name!r}{nearest(name, PRESETS)}: choose {', '.join(PRESETS)} or a JSON file"
+        )
+    try:
+        with open(name, encoding="utf-8") as file:
+            content = json.load(file)
+        settings = content.get("settings", content)
+        items = list(settings.items())
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"the preset file {name} is not a JSON object of settings: {error}") from None
+    values = {}
+    for key, value in items:
+        key = key.replace("-", "_")
+        if key not in FIELDS:
+            raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, FIELDS)}")
+        # of a run's config.json only what it learned with: its budgets and its folder are its own
+        if value is not None and (settings is content or FIELDS[key].metadata["identity"]):
+            values[key] = checked(FIELDS[key].metadata["parse"], value, f"{key} in {name}")
+    return values
+
+
+def train_parser():
+    """The command line of ``pg_mpi.train``; its help needs neither MPI nor numpy."""
+    parser = Parser(
+        prog="python -m pg_mpi.train",
+        description="Train on every rank of an MPI job: mpirun -n 4 python -m pg_mpi.train --preset karpathy. "
+        "The same command goes on where the run folder stands. Exit codes: 0 finished, 75 checkpointed at a "
+        "budget or on a signal (run the same command again), 2 wrong usage, 1 any other failure.",
+        epilog="Budgets, the tracker and the checkpoint interval may change on resume; other settings make "
+        "another run. A repeated flag: the last one counts. Counts are over all ranks, except --envs-per-rank, "
+        "--num-steps and --games-per-update. 2e9 is a number.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
+    for name, field in FIELDS.items():
+        default = "" if field.default in (None, False) else f" (default: {field.default})"
+        switch = {"nargs": "?", "const": "true"} if field.type is bool else {}
+        parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
+    return parser
+
+
+def parse_train(argv):
+    """The ``TrainConfig`` of a command line, and the names of the settings given there.
+
+    Order: the defaults, then those of the env, then the preset, then the flags. Raises ``UsageError``.
+    """
+    given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
+    flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
+    preset = _preset(flags.get("preset", "default"))
+    named = [{**preset, **flags}.get(name, getattr(TrainConfig, name)) for name in ("env_id", "policy", "method")]
+    for name, whom in without_meaning(*named).items():
+        if name in flags:
+            raise UsageError(f"{_flag(name)} means nothing for {whom}: leave it out")
+        preset.pop(name, None)
+    return TrainConfig(**{**usual(named[0]), **preset, **flags}), set(flags)
+
+
+if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?
+    try:
+        print(parse_train(sys.argv[1:])[0].folder)
+    except UsageError as wrong:
+        print(f"pg_mpi: error: {wrong}", file=sys.stderr)
+        sys.exit(2)

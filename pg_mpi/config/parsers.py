@@ -1,0 +1,155 @@
+"""Text from a command line → checked values. Each parser raises ``ValueError`` with what it wanted."""
+
+import argparse
+import difflib
+import importlib
+import math
+import re
+import sys
+import traceback
+
+from pg_mpi.config.errors import UsageError, one_line
+
+
+def nearest(word, known):
+    """`` (did you mean X?)`` for the closest of ``known``, or nothing."""
+    match = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    return f" (did you mean {match[0]}?)" if match else ""
+
+
+def integer(low=1, high=math.inf):
+    """A parser of whole numbers of at least ``low`` and at most ``high``; ``2e9`` is one."""
+    wanted = f"a whole number of at least {low}" + (f" and at most {high:,}" if high < math.inf else "")
+
+    def parse(text):
+        try:
+            number = float(text)
+            if number.is_integer() and low <= number <= high:
+                return int(text) if re.fullmatch(r"[+-]?\d+", str(text)) else int(number)
+        except (ValueError, OverflowError, TypeError):
+            pass
+        raise ValueError(wanted)
+
+    return parse
+
+
+def span(text):
+    """Whole numbers ``FIRST-LAST``, both included, or one number: a range."""
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text).strip())
+    numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+    if not numbers:
+        raise ValueError("a whole number, or two as 0-4")
+    return numbers
+
+
+def spans(text):
+    """Whole numbers and ranges with commas between them, such as ``0-4,17``: a list without repetition."""
+    numbers = [number for part in str(text).split(",") for number in span(part)]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("whole numbers or ranges as 0-4,17, each number once")
+    return numbers
+
+
+def real(low=-math.inf, high=math.inf, open_low=False):
+    """A parser of finite numbers in [low, high], or (low, high] with ``open_low``."""
+    bounds = []
+    if low > -math.inf:
+        bounds.append(f"{'above' if open_low else 'at least'} {low:g}")
+    if high < math.inf:
+        bounds.append(f"at most {high:g}")
+    wanted = " ".join(["a finite number", " and ".join(bounds)]).strip()
+
+    def parse(text):
+        try:
+            number = float(text)
+        except (ValueError, TypeError):
+            raise ValueError(wanted) from None
+        if not math.isfinite(number) or number > high or number < low or (open_low and number == low):
+            raise ValueError(wanted)
+        return number
+
+    return parse
+
+
+def duration(text):
+    """Seconds from ``[DAYS-]HH:MM:SS``, ``MM:SS`` or a plain number of seconds."""
+    wanted = "a duration above zero such as 00:10:00 (or 1-12:00:00, or seconds)"
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
+    if match:
+        days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    else:
+        try:
+            total = float(text)
+        except (ValueError, TypeError):
+            raise ValueError(wanted) from None
+    if not math.isfinite(total) or total <= 0:
+        raise ValueError(wanted)
+    return total
+
+
+def boolean(text):
+    """True or False from their names."""
+    names = {"true": True, "false": False}
+    if str(text).lower() not in names:
+        raise ValueError("true or false")
+    return names[str(text).lower()]
+
+
+def checked(parse, value, source):
+    """``value`` through a parser; ``source`` names it in the ``UsageError``."""
+    try:
+        return parse(value)
+    except ValueError as wanted:
+        raise UsageError(f"{source} must be {wanted}, not {value!r}") from None
+
+
+def choice(*names):
+    """A parser that accepts only ``names``."""
+
+    def parse(text):
+        if text not in names:
+            raise ValueError(f"one of {', '.join(names)}{nearest(text, names)}")
+        return text
+
+    return parse
+
+
+def text(value):
+    """A parser of any non-empty text."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a non-empty text")
+    return value
+
+
+def imported(path, flag):
+    """What ``package.module:name`` names, or None if its module has no such name.
+
+    Raises ``UsageError``, after the traceback, for a module that does not import.
+    """
+    module, _, name = path.partition(":")
+    sys.path.insert(0, "")  # as for a script: what lies beside the user
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # any: it is the user's code
+        traceback.print_exc()
+        reason = one_line(error)
+        raise UsageError(f"{flag} {path}: {module} does not import: {type(error).__name__}: {reason}") from None
+    finally:
+        sys.path.remove("")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line of ours, and which knows the nearest flag."""
+
+    def error(self, message):
+        raise UsageError(message)
+
+    def parse(self, argv):
+        """Parse ``argv``; an unknown flag is a ``UsageError`` that names the nearest one."""
+        values, unknown = self.parse_known_args(argv)
+        if unknown:
+            flag = unknown[0].split("=", 1)[0]
+            known = [option for action in self._actions for option in action.option_strings]
+            raise UsageError(f"unknown argument {flag}{nearest(flag, known)}: see --help")
+        return values

@@ -1,0 +1,179 @@
+"""The settings of a run: one frozen dataclass, each field with its parser and its help."""
+
+import dataclasses
+import os
+import re
+
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text
+
+
+def _setting(default, parse, help, identity=True):
+    """A field with its parser and help. ``identity`` False: free to change when a run is resumed."""
+    metadata = {"parse": parse, "help": help, "identity": identity}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """Every setting of a training run. Defaults are the ``default`` preset's."""
+
+    preset: str = _setting("default", text, "default, fast, karpathy, pong, or a JSON file of settings", False)
+    env_id: str = _setting("ALE/Pong-v5", text, "the game, by its Gymnasium id, or package.module:function of your own")
+    seed: int = _setting(0, integer(0), "root of every random stream")
+
+    total_timesteps: int = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
+    max_walltime: float = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
+    target_return: float = _setting(None, real(), "stop when the last 100 games' mean reaches this", False)
+    run_dir: str = _setting(None, text, "the run's folder (default: runs/GAME-PRESET-sSEED)", False)
+    resume: str = _setting("auto", text, "auto: go on if the folder has a run; never; or a path", False)
+
+    envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
+    sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
+    num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps")
+    games_per_update: int = _setting(
+        1, integer(), "games per env and update, with --sync episode; a round is cut after 1024 steps of an env"
+    )
+    frame_skip: int = _setting(4, integer(), "frames per agent step")
+    sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
+    max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
+    mode: int = _setting(None, integer(0), "the game's mode, as the ALE numbers them (default: its usual one)")
+    difficulty: int = _setting(None, integer(0), "the game's difficulty, likewise")
+    life_loss: bool = _setting(False, boolean, "a lost life ends a return, though not the game")
+    rewards: str = _setting(
+        "sign",
+        choice("sign", "raw", "scaled"),
+        "what is learned from: the sign of each reward, itself, or scaled for returns of deviation 1; scores are raw",
+    )
+    policy: str = _setting("usual", text, "package.module:Class of your own, see docs/own.md; usual: ours")
+    normalise: bool = _setting(
+        True, boolean, "numbers observed are brought to mean 0 and deviation 1, over all ranks and all rounds so far"
+    )
+    squash: str = _setting(
+        "clip", choice("clip", "tanh"), "how an action's numbers are brought between the bounds of a Box"
+    )
+
+    features: str = _setting(
+        "blobs",
+        text,
+        "what the policy sees: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
+        "or package.module:Class of your own, see docs/own.md",
+    )
+    actions: str = _setting(
+        "minimal",
+        text,
+        "minimal: the ALE's own set; distinct: those that differ within a few steps; pair: two of them, no NOOP; or "
+        "names, as NOOP,RIGHT,LEFT",
+    )
+    action_logits: str = _setting(
+        "parts",
+        choice("parts", "own"),
+        "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
+    )
+    hidden: int = _setting(64, integer(), "hidden units")
+
+    method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
+    learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
+    anneal_timesteps: int = _setting(
+        2_000_000,
+        integer(0),
+        "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant",
+    )
+    gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
+    gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
+    update_epochs: int = _setting(4, integer(), "passes over each update's samples")
+    minibatch_size: int = _setting(
+        512, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
+    )
+    clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
+    explore: float = _setting(
+        1.0,
+        real(0),
+        "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
+    )
+    ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
+    vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
+    max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
+
+    replay: bool = _setting(
+        False, boolean, "self-imitation: also learn from transitions of the past, drawn in proportion to their return"
+    )
+
+    reproducible: bool = _setting(
+        False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"
+    )
+
+    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
+    keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
+    log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
+    sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
+    watchdog: float = _setting(
+        600.0,
+        real(0),
+        "end the job, with every rank's stack, after this many seconds without an update; 0: never",
+        False,
+    )
+    elastic: bool = _setting(
+        False,
+        boolean,
+        "go on without a rank that dies, with its envs on the others; needs mpirun --with-ft ulfm",
+        False,
+    )
+    idle_starts: int = _setting(
+        10, integer(0), "refuse to start after so many starts in a row without a new checkpoint; 0: never", False
+    )
+    track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
+    trace: bool = _setting(
+        False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.trace", False
+    )
+    expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
+
+    @property
+    def folder(self):
+        """The run folder: ``--run-dir``, or a name made of the settings, so that the same command resumes."""
+        if self.run_dir:
+            return self.run_dir
+        game = re.sub(r"[^a-z0-9]+", "-", self.env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0].lower())
+        preset = os.path.splitext(os.path.basename(self.preset))[0]
+        return os.path.join("runs", f"{game}-{preset}-s{self.seed}")
+
+    def identity(self):
+        """The settings that change what is learned, as a dict."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata["identity"]}
+
+    def check(self, ranks, given=()):
+        """Raise ``UsageError`` for settings that contradict each other on this many ranks.
+
+        ``given``: the names of the settings that the user gave. A ``minibatch_size`` among them must fit the rollout.
+        """
+        own, arcade = self.policy != "usual", self.env_id.startswith("ALE/")
+        if (own or not arcade) and self.method == "reinforce":
+            raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
+        if self.method == "reinforce" and self.sync == "steps":
+            raise UsageError("--method reinforce learns from whole games: use --sync episode")
+        if self.replay and self.method == "reinforce":
+            raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
+        if self.replay and self.reproducible:
+            raise UsageError("--replay remembers by rank, so the bits depend on their number: leave --reproducible out")
+        if (own or not arcade) and self.replay:
+            raise UsageError("--replay remembers active pixels, for our own policy of Atari games: leave it out here")
+        rollout = ranks * self.envs_per_rank * self.num_steps
+        if self.sync == "steps" and "minibatch_size" in given and self.minibatch_size > rollout:
+            raise UsageError(
+                f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
+                f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "
+                "or raise --num-steps"
+            )
+
+
+#: By name, each field of a ``TrainConfig``.
+FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
+
+
+def from_identity(saved):
+    """The ``TrainConfig`` whose ``identity`` this is, each value checked as a flag's. Raises nearly anything else."""
+    values = {}
+    for name, value in dict(saved).items():
+        field = FIELDS[name]
+        values[name] = value if value is field.default is None else field.metadata["parse"](value)
+    return TrainConfig(**values)

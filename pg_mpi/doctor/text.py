@@ -1,0 +1,99 @@
+"""A doctor's findings in words, in one screen however many ranks there are."""
+
+from collections import defaultdict
+
+from pg_mpi.mpi.pinning import spell
+
+MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # how many are shown: hosts, ranks, faults of one name
+
+
+def text(result):
+    """The report: lines of text, from what ``--json`` gives."""
+    ranks = result["ranks"]
+    hosts = defaultdict(list)
+    for rank in ranks:
+        hosts[rank["host"]].append(rank)
+    mpi = ranks[0]["mpi"]
+    lines = [
+        f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''} on {len(hosts)} host{'s' if len(hosts) > 1 else ''}, "
+        f"started by {mpi['launcher'] or 'an unknown launcher'}; {mpi['version']}",
+        f"  MPI library   {', '.join(mpi['libraries']) or 'none loaded'} ({mpi['binding']})",
+    ]
+    shown = list(hosts.items())[:MOST_HOSTS]
+    for host, members in shown:
+        lines += _host(host, members, MOST_RANKS // len(shown))
+    lines += _more(len(hosts) - len(shown), "hosts")
+    lines.append(_blas(ranks))
+    lines.append("  versions      " + ", ".join(f"{name} {version}" for name, version in ranks[0]["versions"].items()))
+    lines.append(_emulator(ranks))
+    if result["allreduce_s"]:
+        times = (f"{_bytes(int(size))} {_time(seconds)}" for size, seconds in result["allreduce_s"].items())
+        lines.append(f"  Allreduce     {', '.join(times)}")
+    slowest = max(ranks, key=lambda rank: rank["import_s"])
+    read = slowest["imported"]
+    lines.append(
+        f"  start         {slowest['import_s']:.1f} s until imported, rank {slowest['rank']}, the slowest; "
+        f"{read['modules']} modules from {read['from']} ({read['file_system']})"
+    )
+    return lines + _verdict(result["findings"])
+
+
+def _host(host, members, most):
+    threads = sorted({thread for rank in members for thread in rank["threads"]})
+    cores = {core for rank in members for core in rank["cores"]}
+    memory = members[0]["memory_mb"]
+    free = f", {memory:,} MB free" if memory is not None else ""
+    lines = [f"  {host}: {len(members)} ranks, {len(cores)} cores (hardware threads {spell(threads)}){free}"]
+    for rank in members[:most]:
+        lines.append(f"    rank {rank['rank']}: may use {spell(rank['threads'])}, sits on {rank['sits_on']}")
+    return lines + _more(len(members) - most, "ranks")
+
+
+def _more(rest, what):
+    return [f"    ... and {rest} more {what}: see --json"] if rest > 0 else []
+
+
+def _blas(ranks):
+    pools = defaultdict(list)
+    for rank in ranks:
+        for pool in rank["blas"]:
+            pools[
+                f"{pool['api']} {pool['version']}, {pool['threads']} thread{'s' if pool['threads'] > 1 else ''}"
+            ].append(rank)
+    said = (f"{name} in {len({rank['rank'] for rank in group})} of {len(ranks)} ranks" for name, group in pools.items())
+    return f"  BLAS          {'; '.join(said) or 'none loaded'}"
+
+
+def _emulator(ranks):
+    speeds = {rank["emulator"]["sps"]: rank for rank in ranks if "sps" in rank["emulator"]}
+    if not speeds:
+        return "  emulator      does not start"
+    slow, facts = min(speeds), ranks[0]["emulator"]
+    total = sum(rank["emulator"].get("sps", 0) for rank in ranks)
+    return (
+        f"  emulator      {facts.get('rom')} (sha256 {facts.get('rom_sha256')}), {total:,} steps/s in all, "
+        f"{slow:,} the slowest (rank {speeds[slow]['rank']})"
+    )
+
+
+def _verdict(findings):
+    if not findings:
+        return ["verdict: sane"]
+    lines, alike = [], defaultdict(list)
+    for finding in findings:
+        alike[finding["name"]].append(finding)
+    for name, group in alike.items():
+        for finding in group[:MOST_ALIKE]:
+            lines.append(f"{'FAULT' if finding['fault'] else 'note'} {name}: {finding['text']}")
+            lines.append(f"    cure: {finding['cure']}")
+        lines += _more(len(group) - MOST_ALIKE, f"of {name}")
+    faults = sum(finding["fault"] for finding in findings)
+    return [*lines, f"verdict: {faults} fault{'s' if faults != 1 else ''}" if faults else "verdict: sane"]
+
+
+def _bytes(size):
+    return f"{size} B" if size < 1e4 else f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
+
+
+def _time(seconds):
+    return f"{1e6 * seconds:.0f} us" if seconds < 1e-3 else f"{1e3 * seconds:.1f} ms"

@@ -1,0 +1,1 @@
+"""Environments: Atari emulators and Gymnasium's. The only importer of ale_py and gymnasium."""

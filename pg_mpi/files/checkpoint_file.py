@@ -1,0 +1,151 @@
+"""Checkpoints: one npz of plain arrays, written whole or not at all, and proved before it is used.
+
+A file holds named arrays, a ``facts`` array (JSON as bytes) and the SHA-256 of all of them. Nothing in it is
+ever executed: pickles are refused. It holds no wall-clock time, so equal runs write equal files.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import stat
+import zipfile
+
+import numpy as np
+
+from pg_mpi.config.errors import CheckpointError, one_line
+from pg_mpi.files.run_folder import replacing
+
+NAME = re.compile(r"step-(\d{12})\.npz")
+LARGEST = 4 << 30  # bytes; a file that claims more is not one of ours
+
+
+def path_of(folder, env_steps):
+    """The file name of the checkpoint after ``env_steps`` agent steps."""
+    return os.path.join(folder, f"step-{env_steps:012d}.npz")
+
+
+def listing(folder):
+    """The checkpoints in ``folder``, newest first."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name) for name in sorted(filter(NAME.fullmatch, names), reverse=True)]
+
+
+def candidates(source):
+    """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file."""
+    return [source] if os.path.isfile(source) else listing(os.path.join(source, "checkpoints"))
+
+
+def save(path, arrays, facts, keep=3):
+    """Write a checkpoint so that a kill at any moment leaves the old ones whole, and drop all but ``keep``.
+
+    A temporary file in the same folder, fsync, ``os.replace``, fsync of the folder.
+
+    Args:
+        arrays: dict of name → array of numbers.
+        facts: JSON-able dict.
+    """
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    content = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+    content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
+    with replacing(path) as file:
+        np.savez(file, **content)
+    _sync_folder(folder)
+    for old in listing(folder)[keep:]:
+        if old != path:
+            with contextlib.suppress(OSError):  # a folder by that name, say, which is none of ours
+                os.remove(old)
+
+
+def load(path):
+    """The arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
+    try:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):  # opening a pipe would wait for ever
+            raise ValueError("not a file")
+        if about.st_size > LARGEST:
+            raise ValueError("too large")
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            if sum(member.file_size for member in archive.infolist()) > about.st_size:
+                raise ValueError("members that overlap")
+            content = _arrays(archive)
+        digest = content.pop("sha256").tobytes()
+        if digest != _digest(content):
+            raise ValueError("its checksum does not fit")
+        facts = json.loads(content.pop("facts").tobytes())
+    except Exception as error:  # any: damaged bytes make the parsers of zip and npy raise nearly anything
+        reason = one_line(error) or type(error).__name__
+        raise CheckpointError(f"{path} is not a usable checkpoint: {reason}") from None
+    return content, facts
+
+
+def load_newest(source, warn):
+    """(path, arrays, facts) of the newest good checkpoint of a run folder, or of one file; None if it has none.
+
+    ``warn(line)`` is called for each damaged one that is passed over. Raises ``CheckpointError`` when there
+    are checkpoints but none is good.
+    """
+    paths = candidates(source)
+    for path in paths:
+        try:
+            return path, *load(path)
+        except CheckpointError as error:
+            warn(str(error))
+    if paths:
+        raise CheckpointError(f"no usable checkpoint in {source} ({len(paths)} tried)")
+    return None
+
+
+def set_aside(folder, good):
+    """Rename the damaged checkpoints that are newer than ``good``, so that nothing takes them up again."""
+    for path in listing(os.path.join(folder, "checkpoints")):
+        if path == good:
+            return
+        os.replace(path, path + ".damaged")
+
+
+def _arrays(archive):
+    """All arrays of an npz whose members are stored, not compressed, and are what their headers say."""
+    content = {}
+    for member in archive.infolist():
+        if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+            raise ValueError(f"member {member.filename!r} is not one of ours")
+        with archive.open(member) as file:
+            content[member.filename[:-4]] = _array(file, member.file_size)
+    return content
+
+
+def _array(file, size):
+    """The array of numbers in a npy file of ``size`` bytes: not a byte more is asked for than its header says."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError("an array of an unknown format")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in "fiu" or fortran:
+        raise ValueError(f"an array of {dtype}")
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"an array that is not as large as its shape {shape}")
+    return np.frombuffer(file.read(), dtype=dtype, count=count).reshape(shape)
+
+
+def _digest(content):
+    """SHA-256 over names, types, shapes and bytes of all arrays but the checksum itself."""
+    digest = hashlib.sha256()
+    for name in sorted(content):
+        array = np.ascontiguousarray(content[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.data.cast("B") if array.size else b"")
+    return digest.digest()
+
+
+def _sync_folder(folder):
+    """Make the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,40 @@
+"""Results as CSV files that say where they come from, for people's own tools and for the commands here.
+
+    # pg_mpi sweep 1
+    # command: python -m scaling.sweep --ranks 1,2 --preset fast
+    # commit: ...
+    ranks,repeat,sps,...
+    1,0,2301.4,...
+
+The first line names what the rows are and the version of their columns; each further ``#`` line is a fact.
+"""
+
+import csv
+import io
+import json
+import os
+
+from pg_mpi.config.errors import UsageError
+from pg_mpi.files.run_folder import write_text
+
+
+def make_folder(path, flag="--out"):
+    """The folder that a flag names. Raises ``UsageError`` if it cannot be written."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{flag} {path} cannot be written ({error.strerror}): give another folder") from None
+    if not os.access(path, os.W_OK):
+        raise UsageError(f"{flag} {path} cannot be written: give another folder")
+
+
+def write_csv(path, kind, version, rows, facts):
+    """Write ``rows``, dicts with the same keys, below a head of ``facts``, all at once."""
+    file = io.StringIO()
+    file.write(f"# pg_mpi {kind} {version}\n")
+    for name, value in facts.items():
+        file.write(f"# {name}: {value if isinstance(value, str) else json.dumps(value)}\n")
+    writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(str(path), file.getvalue())

@@ -1,0 +1,46 @@
+"""Pictures as files. Needs the extra ``plot``; matplotlib is imported only when one is drawn."""
+
+import contextlib
+import importlib.util
+import os
+import sys
+
+import numpy as np
+
+from pg_mpi.config.errors import UsageError
+
+
+@contextlib.contextmanager
+def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
+    """The axes of one picture, or a row or column of them, saved at the end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
+    yield axes
+    for each in np.ravel(axes):
+        each.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def check_picture(path, flag):
+    """Raise ``UsageError`` unless a picture can be drawn into this file."""
+    if not importlib.util.find_spec("matplotlib"):
+        raise UsageError(f"{flag} needs matplotlib: pip install 'pg_mpi[plot]'")
+    folder, suffix = os.path.dirname(path) or ".", os.path.splitext(path)[1]
+    if suffix not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"{flag} {path} must end in .png, .svg or .pdf")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{flag} {path} cannot be written: give a file in another folder")
+
+
+def picture(draw, path, *content):
+    """``path`` with the picture that ``draw(path, *content)`` makes; None, and a line, where matplotlib is missing."""
+    if importlib.util.find_spec("matplotlib"):
+        draw(path, *content)
+        return str(path)
+    print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
+    return None

@@ -1,0 +1,150 @@
+"""``metrics.jsonl``: one object per update; the progress lines made from it; TensorBoard on request."""
+
+import importlib.util
+import json
+import os
+import sys
+import time
+
+from pg_mpi.config.errors import UsageError
+
+
+class MetricsLog:
+    """Appends to ``metrics.jsonl``. Rank 0 only.
+
+    Attributes:
+        seconds_before: training seconds of the folder's earlier starts, lost updates included.
+        last: the update of the last line, 0 if there is none.
+    """
+
+    def __init__(self, path, update):
+        """Open ``path`` to go on after ``update``: later lines belong to updates that a kill took back."""
+        lines = _read(path)
+        self.seconds_before = lines[-1].get("wall_s", 0.0) if lines else 0.0
+        kept = [line for line in lines if line["update"] <= update]
+        self.last = kept[-1]["update"] if kept else 0
+        temporary = path + ".tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in kept)
+        os.replace(temporary, path)
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 held until the end
+
+    def write(self, metrics):
+        """Append one update's metrics."""
+        finite = {name: None if value != value else value for name, value in metrics.items()}  # JSON has no NaN
+        self._file.write(json.dumps(finite) + "\n")
+        self._file.flush()
+        self.last = metrics["update"]
+
+
+def _read(path):
+    """The whole lines of a metrics file; a line that a kill cut short is left out."""
+    lines = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                lines.append(json.loads(line))
+    except (FileNotFoundError, ValueError):
+        pass
+    return lines
+
+
+class Progress:
+    """Tells a person how it goes: a live line on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, config, started, live, stream=None):
+        self._stream, self._live = stream or sys.stdout, live
+        self._every = 0.5 if self._live else config.log_interval
+        self._config, self._started, self._next = config, started, 0.0
+        self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
+
+    def show(self, metrics, force=False):
+        """Print a line if it is time for one."""
+        now = time.monotonic()
+        if (now < self._next and not force) or metrics["update"] == self._shown:
+            return
+        self._shown = metrics["update"]
+        self._next = now + self._every
+        before, self._since = self._since, (metrics["wall_s"], metrics["env_steps"])
+        speed = metrics["sps"]
+        if before and metrics["wall_s"] > before[0]:
+            speed = (metrics["env_steps"] - before[1]) / (metrics["wall_s"] - before[0])
+        mean = metrics["return_mean"]
+        parts = [
+            f"update {metrics['update']:,}",
+            f"{metrics['env_steps']:,} steps",
+            f"{speed:,.0f} steps/s",
+            f"{metrics['games']:,} games",
+            "no game finished yet" if mean is None else f"mean of last 100 games {mean:+.2f}",
+            f"{clock(metrics['wall_s'])} trained",
+        ]
+        left = self._left(metrics, speed)
+        if left is not None:
+            parts.append(f"{clock(left)} left at most")
+        self._print("  ".join(parts))
+
+    def _left(self, metrics, speed):
+        """Seconds until the nearest budget, or None without one."""
+        budgets = []
+        if self._config.max_walltime:
+            budgets.append(self._config.max_walltime - (time.monotonic() - self._started))
+        if self._config.total_timesteps and speed:
+            budgets.append((self._config.total_timesteps - metrics["env_steps"]) / speed)
+        return max(0.0, min(budgets)) if budgets else None
+
+    def _print(self, line):
+        if self._live:
+            self._stream.write(f"\r\x1b[K\x1b[?7l{line}\x1b[?7h")  # cut off at the edge, not wrapped
+            self._stream.flush()
+        else:
+            print(line, file=self._stream, flush=True)
+
+    def say(self, line):
+        """Print a line that stays."""
+        if self._live and self._since:
+            self._stream.write("\n")
+        print(line, file=self._stream, flush=True)
+
+
+def clock(seconds):
+    """Seconds as H:MM:SS."""
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+
+
+class TensorBoard:
+    """Writes the metrics under the tags that CleanRL made common."""
+
+    TAGS = {
+        "charts/episodic_return": "return_last",
+        "charts/return_mean": "return_mean",
+        "charts/SPS": "sps",
+        "charts/learning_rate": "learning_rate",
+        "losses/policy_loss": "policy_loss",
+        "losses/value_loss": "value_loss",
+        "losses/entropy": "entropy",
+        "losses/approx_kl": "approx_kl",
+        "losses/clipfrac": "clip_fraction",
+    }
+
+    @staticmethod
+    def check():
+        """Raise ``UsageError`` where the extra is not installed."""
+        if importlib.util.find_spec("tensorboardX") is None:
+            raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
+
+    def __init__(self, folder, env_steps):
+        """Open ``folder``; events after ``env_steps`` belong to updates that a kill took back."""
+        from tensorboardX import SummaryWriter
+
+        self._writer = SummaryWriter(folder, purge_step=env_steps + 1 if env_steps else None)
+
+    def write(self, metrics):
+        """Add one update."""
+        for tag, name in self.TAGS.items():
+            if metrics[name] is not None:
+                self._writer.add_scalar(tag, metrics[name], metrics["env_steps"])
+
+    def close(self):
+        """Write out what is buffered."""
+        self._writer.close()

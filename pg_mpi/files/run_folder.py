@@ -1,0 +1,229 @@
+"""The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark. Rank 0 only."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+from pg_mpi import __version__
+from pg_mpi.config.errors import RunError, UsageError
+
+LOCK_PATIENCE = 10.0  # seconds: the ranks of a killed job need a moment to die
+
+#: What batch systems call the job and its part of an array.
+JOB = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "PBS_JOBID")
+
+
+class RunFolder:
+    """A run's folder, locked for this process from ``open`` until the process ends.
+
+    Attributes:
+        path: the folder. The lock stays with the process that took it when the object travels to other ranks.
+        checkpoints: the folder of its checkpoints.
+    """
+
+    def __init__(self, path):
+        self.path, self._lock = path, None
+        self.checkpoints = os.path.join(path, "checkpoints")
+
+    def __getstate__(self):
+        return {**self.__dict__, "_lock": None}
+
+    def file(self, name):
+        """The path of a file in the folder."""
+        return os.path.join(self.path, name)
+
+    def make(self, name):
+        """The path of a folder in the folder, which is there afterwards."""
+        os.makedirs(self.file(name), exist_ok=True)
+        return self.file(name)
+
+    def open(self):
+        """Make the folder and lock it. Raises ``UsageError`` if it cannot be written or is in use.
+
+        The kernel drops the lock with its process, so a dead trainer's lock never stands in the way.
+        """
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            self._lock = open(self.file("lock"), "a+", encoding="utf-8")  # noqa: SIM115 held until the end
+        except OSError as error:
+            raise UsageError(
+                f"the run folder {self.path} cannot be written ({error.strerror}): give another --run-dir"
+            ) from None
+        self._take_lock()
+        self._remove_halves()
+        with contextlib.suppress(OSError):  # a full disk: it is the lock that counts, not who holds it
+            self._lock.truncate(0)
+            self._lock.write(f"{platform.node()} process {os.getpid()}\n")
+            self._lock.flush()
+
+    def _remove_halves(self):
+        """Remove the files that a trainer was killed in the middle of."""
+        for folder in (self.path, self.checkpoints):
+            with contextlib.suppress(OSError):
+                for name in os.listdir(folder):
+                    if name.endswith(".tmp"):
+                        os.remove(os.path.join(folder, name))
+
+    def _take_lock(self):
+        deadline = time.monotonic() + LOCK_PATIENCE
+        told = False
+        while True:
+            try:
+                return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    return None  # a file system without locks
+            if not told and time.monotonic() > deadline - LOCK_PATIENCE + 1:
+                told = True
+                print(f"pg_mpi: the run folder {self.path} is in use: waiting", file=sys.stderr, flush=True)
+            if time.monotonic() > deadline:
+                self._lock.seek(0)
+                holder = self._lock.read().strip() or "another process"
+                raise UsageError(
+                    f"the run folder {self.path} is in use by {holder}: stop that trainer or give another --run-dir"
+                )
+            time.sleep(0.1)
+
+    def write_done(self, facts):
+        """Mark the run as finished."""
+        write_json(self.file("DONE"), facts)
+
+    def reopen(self):
+        """Take the DONE mark away, for a larger budget goes on; whether there was one."""
+        there = os.path.exists(self.file("DONE"))
+        if there:
+            os.remove(self.file("DONE"))
+        return there
+
+    def begin(self, settings, facts):
+        """Write ``config.json`` with this start added; returns how many starts there were before."""
+        starts = self.starts()
+        write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
+        return len(starts)
+
+    def starts(self):
+        """The facts of the folder's starts so far: a list of dicts."""
+        try:
+            with open(self.file("config.json"), encoding="utf-8") as file:
+                return [dict(start) for start in json.load(file)["starts"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def idle_starts(self, env_steps):
+        """How many of the last starts began where the run still is, after ``env_steps``, and did not finish it."""
+        if os.path.exists(self.file("DONE")):
+            return 0
+        idle = 0
+        for start in reversed(self.starts()):
+            if start.get("env_steps") != env_steps:
+                break
+            idle += 1
+            if start.get("was_done"):  # those before it finished
+                break
+        return idle
+
+
+def take_lock(folder, name):
+    """The file ``name`` of a folder, locked until it is closed or the process ends; None if another holds it.
+
+    Raises ``UsageError`` on a file system without locks.
+    """
+    file = open(os.path.join(folder, name), "a+", encoding="utf-8")  # noqa: SIM115 held on
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
+    except OSError as error:
+        file.close()
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return None
+        raise UsageError(f"{folder} is on a file system without locks ({error.strerror}): give another place") from None
+
+
+def output_of(folder):
+    """A folder's output.txt, to append to; without a folder, a file that keeps nothing."""
+    return open(os.path.join(folder, "output.txt") if folder else os.devnull, "a", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Within: what cannot be written ends the run with one line. Raises ``RunError``."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be written ({error.strerror}): mend that and run the same command again; it goes on from "
+            "the newest checkpoint"
+        ) from None
+
+
+def write_json(path, content, indent=1):
+    """Write JSON so that a reader sees the old file or the new one, never half of one."""
+    write_text(path, json.dumps(content, indent=indent) + "\n")
+
+
+def write_text(path, text):
+    """Write text as UTF-8, whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """A binary file to write that becomes ``path`` whole or not at all: temporary, fsync, ``os.replace``."""
+    temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
+
+
+def provenance(argv, ranks, mpi, places):
+    """What a start ran on: command, commit, versions, ranks and their places; for ``config.json``."""
+    from importlib import metadata
+
+    names = ("numpy", "scipy", "mpi4py", "ale-py")
+    versions = {"python": platform.python_version(), "pg_mpi": __version__}
+    versions.update({name: metadata.version(name) for name in names})
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": argv,
+        "commit": _commit(),
+        "versions": versions,
+        "ranks": ranks,
+        "mpi": mpi,
+        "places": places,
+        "job": {key: os.environ[key] for key in JOB if key in os.environ},
+    }
+
+
+def _commit():
+    """The git commit of the package's source with ``+changes`` where it was edited; None outside git.
+
+    ``PG_MPI_COMMIT`` tells it where the source has been copied from a clone.
+    """
+    if told := os.environ.get("PG_MPI_COMMIT"):
+        return told
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+    def git(*words):
+        return subprocess.run(["git", "-C", package, *words], capture_output=True, text=True, timeout=5, check=True)
+
+    try:
+        top, commit = git("rev-parse", "--show-toplevel", "HEAD").stdout.split("\n")[:2]
+        if os.path.dirname(package) != os.path.realpath(top):
+            return None  # installed somewhere inside another project's clone
+        return commit + ("+changes" if git("status", "--porcelain", "-uno").stdout.strip() else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,76 @@
+"""``trace/``: a file for each rank and start, in the trace event format that Perfetto and Chrome open.
+
+One process in the picture is a rank. Its first line shows the phases as they came: ``play`` as one block, then the
+parts of learning. The second line takes ``play`` apart: its phases take turns thousands of times a second, so each is
+drawn as one block of all its time in the round, one after another from where the round began.
+"""
+
+import json
+import os
+
+from pg_mpi.files.run_folder import writing
+
+PLAY = "play"
+#: Phases that take turns within ``play``.
+PARTS = ("emulator", "reset", "features", "inference")
+FLUSH = 200  # events: a few updates
+LINES = {0: "phases", 1: "play taken apart (sums)"}
+
+
+class Trace:
+    """Writes one rank's spans.
+
+    Args:
+        folder: an existing folder that all ranks see.
+        rank, host: whose they are.
+        start: how many starts of the run there were before.
+        zero: what the rank's clock shows at the common time 0.
+    """
+
+    def __init__(self, folder, rank, host, start, zero):
+        self._rank, self._zero, self._held = rank, zero, []
+        self._path = os.path.join(folder, f"rank-{rank:06d}-start-{start:03d}.json")
+        with writing(self._path):
+            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115 held until the end
+            self._file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+        self._note("process_name", 0, name=f"rank {rank} on {host}")
+        self._note("process_sort_index", 0, sort_index=rank)
+        for line, name in LINES.items():
+            self._note("thread_name", line, name=name)
+        self._write()
+
+    def _note(self, kind, line, **args):
+        self._held.append({"name": kind, "ph": "M", "pid": self._rank, "tid": line, "args": args})
+
+    def add(self, update, phases, steps):
+        """The spans of an update, and how many steps this rank played in it."""
+        sums = {name: phases.seconds[name] for name in PARTS}
+        for name, begun, ended in phases.spans:
+            if name in sums:
+                sums[name] -= ended - begun  # learning's share of it has a block of its own
+            self._block(name, 0, begun, ended - begun, {"update": update})
+        begun = next((begun for name, begun, _ in phases.spans if name == PLAY), None)
+        if begun is not None:
+            for name in PARTS:
+                self._block(name, 1, begun, max(sums[name], 0.0), {"update": update, "steps": steps})
+                begun += max(sums[name], 0.0)
+        if len(self._held) >= FLUSH:
+            self._write()
+
+    def _block(self, name, line, begun, seconds, args):
+        stamp, length = round(1e6 * (begun - self._zero), 1), round(1e6 * seconds, 1)
+        event = {"name": name, "cat": "phase", "ph": "X", "ts": stamp, "dur": length, "pid": self._rank, "tid": line}
+        self._held.append({**event, "args": args})
+
+    def _write(self):
+        with writing(self._path):
+            self._file.writelines(json.dumps(event) + ",\n" for event in self._held)
+            self._file.flush()
+        self._held = []
+
+    def close(self):
+        """Write out the rest, and end the file as JSON wants it. One that a kill left open is opened all the same."""
+        self._write()
+        with writing(self._path):
+            self._file.write("{}]}\n")
+            self._file.close()

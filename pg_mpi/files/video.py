@@ -1,0 +1,61 @@
+"""A video of a game's own screens, mp4 or gif, without any display (extra: video)."""
+
+import os
+
+from pg_mpi.config.errors import UsageError
+
+SCALE = 2  # every pixel becomes 2 x 2
+KINDS = {
+    ".mp4": {"codec": "libx264", "quality": 8},
+    ".gif": {
+        "codec": "gif",
+        "pix_fmt_out": "pal8",
+        "output_params": ["-filter_complex", "split[a][b];[a]palettegen[p];[b][p]paletteuse"],
+    },
+}
+
+
+class Video:
+    """Frames in, a file out.
+
+    Args:
+        path: ends with .mp4 or .gif.
+        fps: frames a second.
+    """
+
+    def __init__(self, path, fps):
+        check(path)
+        self._path, self._fps, self._writer = path, fps, None
+
+    def add(self, rgb):
+        """Append one screen, uint8 (height, width, 3)."""
+        frame = rgb.repeat(SCALE, axis=0).repeat(SCALE, axis=1)
+        if self._writer is None:
+            self._writer = self._open(frame.shape[1::-1])
+        self._writer.send(frame.tobytes())
+
+    def close(self):
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _open(self, size):
+        import imageio_ffmpeg
+
+        options = KINDS[os.path.splitext(self._path)[1].lower()]
+        writer = imageio_ffmpeg.write_frames(self._path, size, fps=self._fps, macro_block_size=2, **options)
+        writer.send(None)
+        return writer
+
+
+def check(path):
+    """Raise ``UsageError`` if a video cannot be written to ``path``."""
+    if os.path.splitext(path)[1].lower() not in KINDS:
+        raise UsageError(f"--video must end with {' or '.join(KINDS)}, not {path!r}")
+    folder = os.path.dirname(path) or "."
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--video {path}: the folder {folder} does not exist or cannot be written")
+    try:
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError:
+        raise UsageError("--video needs the extra package: pip install 'pg_mpi[video]'") from None

@@ -1,0 +1,1 @@
+"""Learning: rollouts, advantages, gradients and the optimizer step."""

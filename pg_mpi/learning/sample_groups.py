@@ -1,0 +1,46 @@
+"""What an update learns from as one: all samples of a rank, or with ``--reproducible`` those of each env for itself."""
+
+import numpy as np
+
+from pg_mpi.learning.batch import Batch
+
+ALL = slice(None)
+
+
+class Share:
+    """Some envs' trajectories, with the order in which they are learned from.
+
+    Args:
+        trajectories: one per env, or none.
+        shuffle: numpy Generator that orders the samples into minibatches.
+        place, places: which of how many shares of all ranks it is.
+
+    Attributes:
+        batch: the samples, once ``prepare`` was called.
+    """
+
+    def __init__(self, trajectories, shuffle, place, places):
+        self.trajectories, self._shuffle, self._place, self._places = trajectories, shuffle, place, places
+
+    def prepare(self, policy, rewards):
+        """Make the ``batch``; ``rewards`` as for ``learned``."""
+        self.batch = Batch(self.trajectories, policy, rewards)
+
+    def minibatches(self, count):
+        """This share's part of each of ``count`` minibatches of a pass: indices in a random order, or ``ALL`` of one.
+
+        Staggered, so that the shares' remainders fall into different minibatches.
+        """
+        if count == 1:
+            return [ALL]
+        n = len(self.batch.actions)
+        cuts = (np.arange(count + 1) * n + self._place * count // self._places) // count
+        order = self._shuffle.permutation(n)
+        return [order[a:b] for a, b in zip(cuts, cuts[1:])]
+
+
+def shares_of(trajectories, envs, config, world, envs_in_all):
+    """The shares of this rank, whose envs lived through ``trajectories``."""
+    if config.reproducible:
+        return [Share([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]
+    return [Share(trajectories, envs[0].shuffle, world.rank, world.size)]

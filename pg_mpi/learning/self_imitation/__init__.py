@@ -1,0 +1,1 @@
+"""Self-imitation learning (Oh et al., 2018): ``--replay``."""

@@ -1,0 +1,139 @@
+"""Good play kept for later: a ring of the newest transitions, drawn in proportion to their return.
+
+A transition is what the policy saw (its active inputs, once, in the smallest integers that hold them), what it did,
+and the return that came of it. All memory is allotted at once: ``capacity`` transitions, and ``ROOM`` inputs for each.
+Where observations are larger than that on average, fewer transitions fit, and the oldest go earlier.
+"""
+
+from bisect import bisect_left
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.learning.self_imitation.sum_tree import Floats, Integers, ReturnTree
+
+SIZE = 100_000  # transitions of a rank
+ROOM = 48  # inputs of a transition; Pong's have 30 to 45
+STATE = ("place", "observed", "counts", "actions", "returns")  # the arrays of a ring's state
+TRANSITION = 4 * ROOM + 16  # bytes of one in a checkpoint, at most
+
+
+class Replay:
+    """A ring of transitions.
+
+    Args:
+        capacity: how many there may be.
+        inputs: how many inputs there are; an active one is a number below.
+
+    Attributes:
+        limit: returns may be so large, either way.
+        nbytes: memory, allotted at once.
+    """
+
+    def __init__(self, capacity: int, inputs: int) -> None:
+        self.capacity, self._bound = capacity, inputs
+        self._tree = ReturnTree(capacity)
+        self.limit = self._tree.limit
+        self._inputs = np.zeros(capacity * ROOM, dtype=np.min_scalar_type(inputs - 1))
+        self._ends = np.zeros(capacity, dtype=np.int64)  # of its inputs, counted from the ring's first day
+        self._counts = np.zeros(capacity, dtype=np.int32)
+        self._actions = np.zeros(capacity, dtype=np.uint16)
+        self._oldest = self._length = self._written = 0
+        arrays = (self._inputs, self._ends, self._counts, self._actions)
+        self.nbytes = self._tree.nbytes + sum(array.nbytes for array in arrays)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, observed: Integers, counts: Integers, actions: Integers, returns: Floats) -> None:
+        """Append transitions, the oldest first; as many of the oldest there are make room.
+
+        Args:
+            observed: int (sum of counts,), the active inputs of all; counts: int (n,), how many each has.
+            actions: int (n,).
+            returns: float (n,). Raises ``ValueError`` for one that is too large, before anything has changed.
+        """
+        self._tree.check(returns)
+        begins = np.cumsum(counts) - counts
+        first = max(len(counts) - self.capacity, int(np.searchsorted(begins, len(observed) - len(self._inputs))))
+        if first > 0:  # more than the ring holds: the newest alone
+            self._forget(0, self._length)
+            observed = observed[begins[first] :] if first < len(counts) else observed[:0]
+            counts, actions, returns = counts[first:], actions[first:], returns[first:]
+        self._make_room(len(counts), len(observed))
+        places = self._places(self._length, len(counts))
+        self._tree.write(places, returns)
+        self._ends[places] = self._written + np.cumsum(counts)
+        self._counts[places], self._actions[places] = counts, actions
+        self._inputs[(self._written + np.arange(len(observed))) % len(self._inputs)] = observed
+        self._written += len(observed)
+        self._length += len(counts)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Integers:
+        """Places of ``count`` different transitions, int64 (count,): see ``ReturnTree.draw``."""
+        return self._tree.draw(count, rng)
+
+    def read(self, places: Integers) -> tuple[Integers, Integers, Integers, Floats]:
+        """(observed, counts, actions, returns) of some places, as ``add`` takes them."""
+        counts = self._counts[places].astype(np.int64)
+        begins = self._ends[places] - counts
+        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        observed = self._inputs[(np.repeat(begins, counts) + inside) % len(self._inputs)]
+        return observed, counts, self._actions[places].astype(np.int64), self._tree.returns(places)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All transitions, as arrays; ``place`` is that of the oldest."""
+        observed, counts, actions, returns = self.read(self._places(0, self._length))
+        return {
+            "place": np.array([self._oldest]),
+            "observed": observed.astype(self._inputs.dtype),
+            "counts": counts.astype(np.int32),
+            "actions": actions.astype(np.uint16),
+            "returns": returns,
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Put back what ``state`` gave, each transition into its own place, into a ring that is empty.
+
+        Raises ``ValueError`` or ``KeyError`` for what is no such state.
+        """
+        self._oldest = int(state["place"][0]) % self.capacity
+        self.append(state)
+
+    def append(self, state: dict[str, NDArray[Any]]) -> None:
+        """Add the transitions of a state. Raises as ``restore``."""
+        observed, counts, actions, returns = (state[name] for name in ("observed", "counts", "actions", "returns"))
+        alike = counts.ndim == observed.ndim == 1 and counts.shape == actions.shape == returns.shape
+        whole = all(array.dtype.kind in "iu" for array in (observed, counts, actions))
+        if not (alike and whole) or min(counts.min(initial=0), observed.min(initial=0), actions.min(initial=0)) < 0:
+            raise ValueError("transitions that do not fit together")
+        if counts.max(initial=0) > len(observed):  # or their sum may wrap around
+            raise ValueError("a transition of more inputs than there are")
+        if counts.sum() != len(observed) or observed.max(initial=0) >= self._bound:
+            raise ValueError("transitions of other inputs")
+        self.add(observed, counts, actions, returns)
+
+    def _places(self, first: int, count: int) -> Integers:
+        """The places of ``count`` transitions from the ``first`` oldest on."""
+        places: Integers = (self._oldest + first + np.arange(count)) % self.capacity
+        return places
+
+    def _make_room(self, count: int, inputs: int) -> None:
+        """Forget as many of the oldest as it takes for ``count`` more transitions with so many inputs in all."""
+        overwritten = max(0, self._length + count - self.capacity)
+        kept_from = self._written + inputs - len(self._inputs)
+        too_long = bisect_left(range(self._length), kept_from, key=self._begin)
+        self._forget(overwritten, max(overwritten, too_long))
+
+    def _forget(self, first: int, gone: int) -> None:
+        """Forget the ``gone`` oldest; the return of the ``first`` of them stays where it is, for it is overwritten."""
+        if gone > first:
+            self._tree.clear(self._places(first, gone - first))
+        self._oldest = (self._oldest + gone) % self.capacity
+        self._length -= gone
+
+    def _begin(self, number: int) -> int:
+        """Where the inputs of the transition begin before which there are ``number`` older ones."""
+        place = (self._oldest + number) % self.capacity
+        return int(self._ends[place] - self._counts[place])

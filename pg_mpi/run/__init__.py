@@ -1,0 +1,1 @@
+"""A training run: how it is put together, saved, resumed, counted and logged."""

@@ -1,0 +1,155 @@
+"""Where a run starts: new, from its folder, or from another run. Rank 0 only.
+
+Everything that can be refused is refused before the folder of a new run is made.
+"""
+
+import dataclasses
+import os
+import sys
+
+import numpy as np
+
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env import registry
+from pg_mpi.files import checkpoint_file
+from pg_mpi.files.metrics_file import TensorBoard
+from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
+from pg_mpi.run import factory, run_state
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What a run starts from.
+
+    Attributes:
+        config: the settings, with the envs per rank that the run really has.
+        folder: the run folder, locked.
+        knowledge: what is known of the game, as an ``Arcade``.
+        saved: (arrays, facts) of the checkpoint to go on from, or None.
+        path: of that checkpoint, or None.
+        memories: what the ranks of that run remembered, see ``run_state.take_memories``; it stays on rank 0.
+    """
+
+    config: TrainConfig
+    folder: RunFolder
+    knowledge: object
+    saved: tuple | None = None
+    path: str | None = None
+    memories: list | None = None
+
+    def __getstate__(self):
+        return {**self.__dict__, "memories": None}
+
+
+def find_start(config, given, ranks):
+    """Check all there is to check, lock the folder, and load what to go on from. Raises ``UsageError``.
+
+    ``given``: the names of the settings that stood on the command line.
+    """
+    registry.check(config)
+    if config.policy != "usual":
+        factory.own_policy(config)
+    if config.track:
+        TensorBoard.check()
+    folder = RunFolder(config.folder)
+    own = checkpoint_file.candidates(folder.path)
+    source = None if config.resume in ("auto", "never") else config.resume
+    if own:
+        _check_own(config, source, own)
+        folder.open()
+        source = folder.path
+    elif source and not checkpoint_file.candidates(source):
+        raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
+    if not source:
+        check_settings(config, ranks, given)
+        _check_progress(folder, config, 0)
+        knowledge = registry.learn(config)
+        factory.try_out(config, knowledge)
+        _open_new(folder)
+        return Start(config, folder, knowledge)
+    try:
+        path, arrays, facts = checkpoint_file.load_newest(source, warn)
+    except CheckpointError as error:
+        raise UsageError(f"{error}: give --resume PATH of a good one and a new --run-dir") from None
+    envs = run_state.check_fits(path, facts, config, ranks)
+    if "envs_per_rank" in given and config.envs_per_rank != envs:
+        asked = config.envs_per_rank
+        raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
+    config = dataclasses.replace(config, envs_per_rank=envs)
+    check_settings(config, ranks, given)
+    _check_progress(folder, config, run_state.steps_of(facts))
+    knowledge = run_state.knowledge_of(arrays, facts)
+    factory.try_out(config, knowledge)
+    if own:
+        checkpoint_file.set_aside(folder.path, path)
+    else:
+        _open_new(folder)
+    memories = run_state.take_memories(arrays, facts)
+    return Start(config, folder, knowledge, (arrays, facts), path, memories)
+
+
+def check_settings(config, ranks, given=()):
+    """Refuse settings that contradict each other on so many ranks, or whose checkpoints would be too large to load."""
+    config.check(ranks, given)
+    most = (checkpoint_file.LARGEST - (1 << 29)) // (SIZE * TRANSITION)  # the rest is for all else
+    if config.replay and ranks > most:
+        raise UsageError(f"--replay fits into a checkpoint on at most {most} ranks, not {ranks}: leave it out")
+
+
+def _open_new(folder):
+    """Make and lock the folder of a new run; refuse it if another trainer was quicker and is already done."""
+    folder.open()
+    if checkpoint_file.candidates(folder.path):
+        raise UsageError(f"{folder.path} was used by another trainer a moment ago: run the same command again")
+
+
+def _check_own(config, source, own):
+    """Refuse a ``--resume`` that the folder's own checkpoints contradict."""
+    if config.resume == "never":
+        raise UsageError(f"{config.folder} holds a run and --resume never would lose it: give another --run-dir")
+    if source is None:
+        return
+    if os.path.realpath(source) in map(os.path.realpath, own[1:]):
+        raise UsageError(f"--resume {source}: {config.folder} has newer checkpoints; go on from it in a new --run-dir")
+    if os.path.realpath(source) not in map(os.path.realpath, (config.folder, own[0])):
+        warn(f"{config.folder} has a checkpoint of its own and goes on from it, not from {source}")
+
+
+def _check_progress(folder, config, env_steps):
+    """Refuse a start after too many that came to nothing: a batch system would go on with them for ever."""
+    idle = folder.idle_starts(env_steps)
+    if config.idle_starts and idle >= config.idle_starts:
+        raise UsageError(
+            f"the last {idle} starts of {folder.path} came no further than {env_steps:,} steps: see their output why "
+            "(a walltime shorter than an update?), then give --idle-starts 0 once"
+        )
+
+
+def save_checkpoint(folder, env_steps, content, config):
+    """Write ``content``, (arrays, facts), as the folder's checkpoint after ``env_steps``. Raises ``RunError``."""
+    path = checkpoint_file.path_of(folder.checkpoints, env_steps)
+    arrays, _ = content
+    for name in ("theta", "optimizer"):
+        if not np.isfinite(arrays[name]).all():
+            raise RunError(
+                f"after {env_steps:,} steps the {name} holds numbers that are not finite, which is not saved: go on "
+                f"from {_newest(folder)}, with a lower --learning-rate in a new --run-dir if it happens again"
+            )
+    try:
+        checkpoint_file.save(path, *content, keep=config.keep_checkpoints)
+    except OSError as error:
+        raise RunError(
+            f"the checkpoint {path} cannot be written ({error.strerror}): mend that and run the same command again; "
+            f"it goes on from {_newest(folder)}"
+        ) from None
+
+
+def _newest(folder):
+    return next(iter(checkpoint_file.candidates(folder.path)), "the beginning, for there is no checkpoint")
+
+
+def warn(line):
+    """A warning line on standard error."""
+    print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)

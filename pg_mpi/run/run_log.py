@@ -1,0 +1,102 @@
+"""What rank 0 writes and says of a run: metrics, progress, how it began and why it ended."""
+
+import dataclasses
+import sys
+
+from pg_mpi import STARTED, __version__
+from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
+from pg_mpi.files.run_folder import write_json, writing
+from pg_mpi.mpi.launch.launch_env import reaches_terminal
+
+
+class Journal:
+    """A run folder's logs and the lines on standard output. Rank 0 only.
+
+    Attributes:
+        metrics: the line of the last update of this start; None before the first.
+    """
+
+    def open(self, config, folder, tally, facts):
+        """Open the logs to go on after ``tally``; training seconds and starts of the folder so far.
+
+        ``facts``: the provenance of this start, for ``config.json``.
+        """
+        self._facts = facts
+        with writing(folder.path):
+            facts |= {
+                "env_steps": tally.env_steps,
+                "was_done": folder.reopen(),
+            }  # close() marks it again if it still is
+            restarts = folder.begin(dataclasses.asdict(config), facts)
+        self.take_over(config, folder, tally)
+        return self._log.seconds_before, restarts
+
+    def take_over(self, config, folder, tally):
+        """Open the logs of a start that another rank 0 began."""
+        self._config, self._folder, self._tally = config, folder, tally
+        self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
+        self.metrics = self._tensorboard = None
+        with writing(folder.path):
+            self._log = MetricsLog(folder.file("metrics.jsonl"), tally.update)
+            if config.track:
+                self._tensorboard = TensorBoard(folder.file("tensorboard"), tally.env_steps)
+
+    def banner(self, places, knowledge, policy, resumed_from):
+        """Say what runs where. ``resumed_from``: the path of a checkpoint, or None."""
+        config, say = self._config, self._progress.say
+        hosts = sorted({place["host"] for place in places})
+        say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
+        say(f"{len(places)} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._facts['mpi']}")
+        for rank, place in list(enumerate(places))[:8]:
+            threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
+            say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
+        plain = [rank for rank, place in enumerate(places) if knowledge.sparse and place["why_numpy"]]
+        if plain:
+            which = "all ranks" if len(plain) == len(places) else f"{len(plain)} ranks, rank {plain[0]} the first"
+            say(f"  features by numpy on {which}, some 7 % fewer steps/s: {places[plain[0]]['why_numpy']}")
+        does, sees, *more = knowledge.says(config)
+        say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
+        for line in more:
+            say(line)
+        if resumed_from:
+            say(f"resumed from {resumed_from}: update {self._tally.update}, {self._tally.env_steps:,} steps")
+        else:
+            say(f"new run in {self._folder.path}")
+
+    def write(self, metrics):
+        """Write an update's metrics and show the progress."""
+        self.metrics = metrics
+        with writing(self._folder.path):
+            self._log.write(metrics)
+            if self._tensorboard:
+                self._tensorboard.write(metrics)
+        self._progress.show(metrics)
+
+    def lost(self, ranks, left, seconds):
+        """Say that these ranks are gone, and how many go on after so many seconds; the update of the last line."""
+        which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
+        done = f"update {self._tally.update}"
+        self._progress.say(f"lost {which}: {left} left, which go on with its envs after {done} ({seconds:.2f} s)")
+        return self._log.last
+
+    def write_ranks(self, restarts, totals):
+        """Write ``ranks.json``: the seconds of each phase, rank by rank, since this start began."""
+        by_phase = {name: [round(float(each[name]), 3) for each in totals] for name in totals[0]}
+        path = self._folder.file("ranks.json")
+        with writing(path):
+            write_json(path, {"start": restarts, "update": self._tally.update, "phase_s": by_phase})
+
+    def close(self, reason, finished, waited):
+        """Say why it ends, ``waited`` seconds after a signal, and mark the folder DONE if it is finished."""
+        if self._tensorboard:
+            self._tensorboard.close()
+        if self.metrics:
+            self._progress.show(self.metrics, force=True)
+        facts = {"reason": reason, **self._tally.metrics(), "env_steps": self._tally.env_steps}
+        if finished:
+            with writing(self._folder.path):
+                self._folder.write_done(facts)
+            self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
+        else:
+            saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
+            self._progress.say(f"stopped: {reason}. {saved}; the same command goes on. {self._folder.path}")

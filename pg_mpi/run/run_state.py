@@ -1,0 +1,209 @@
+"""A run ↔ a checkpoint: what of every rank is saved, and how it is dealt out again."""
+
+import contextlib
+
+import numpy as np
+
+from pg_mpi.config.errors import CheckpointError, UsageError, one_line
+from pg_mpi.config.settings import from_identity
+from pg_mpi.env import registry
+from pg_mpi.learning.self_imitation.replay_buffer import STATE
+
+FORMAT = 3
+
+
+def collect(world, config, knowledge, learner, tally, envs):
+    """The arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
+
+    Envs are saved in the order of their index, with all that belongs to them, so that any number of ranks
+    that divides their number can take them up again. The arrays (P parameters, E envs, B backgrounds, C colour planes):
+
+        theta          float32 (P,)          the policy's parameters
+        optimizer      float32 (slots, P)    Adam: m and v; RMSProp: its cache
+        emulators      uint8 (bytes,)        every env's emulator state, one after another
+        emulator_sizes int64 (E,)
+        encoders       uint8 (bytes,)        every env's encoder, likewise, with encoder_sizes
+        scaler         float64 (...)         figures that observations and rewards are scaled with, see ``Scaler``
+        backgrounds    uint8 (B, H, 160)     of an Atari game, and classes, uint8 (256,)
+        replay_R_NAME                        what rank R remembers, with --replay: see ``Replay.state``
+    """
+    parts = world.gather({env.index: env.state() for env in envs})
+    memories = _gather_memories(world, learner.memory())
+    if parts is None:
+        return None
+    by_index = {index: state for part in parts for index, state in part.items()}
+    states = [by_index[index] for index in sorted(by_index)]
+    emulators, encoders = ([arrays[name] for arrays, _ in states] for name in ("emulator", "encoder"))
+    arrays = {
+        "theta": learner.policy.theta,
+        "optimizer": learner.optimizer.state,
+        "emulators": np.concatenate(emulators),
+        "emulator_sizes": np.array([len(state) for state in emulators]),
+        "encoders": np.concatenate(encoders),
+        "encoder_sizes": np.array([len(state) for state in encoders]),
+    }
+    facts = {
+        "format": FORMAT,
+        "identity": _identity(config),
+        "tally": tally.state(),
+        "learner": learner.counters(),
+        "envs": [env_facts for _, env_facts in states],
+    }
+    if learner.policy.scaler:
+        arrays["scaler"] = learner.policy.scaler.state
+    known, told = knowledge.saved()
+    arrays, facts = arrays | known, facts | told
+    if memories:
+        facts["memories"], blocks = memories
+        for name, of_ranks in blocks.items():
+            arrays |= {f"replay_{rank}_{name}": array for rank, array in enumerate(of_ranks)}
+    return arrays, facts
+
+
+@contextlib.contextmanager
+def _taken_apart(agreed=False):
+    """Within: a checkpoint is data that anyone may have written. Raises ``CheckpointError`` for what makes no run.
+
+    ``agreed``: every rank does the same with the same data, and so raises it too.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:  # any: wrong names, types and sizes make nearly any
+        reason = one_line(error)
+        refused = CheckpointError(f"the checkpoint holds no run of pg_mpi ({type(error).__name__}: {reason})")
+        refused.agreed = agreed
+        raise refused from None
+
+
+def knowledge_of(arrays, facts):
+    """What the saved run knew of its game. Raises ``CheckpointError``."""
+    with _taken_apart():
+        return registry.restored(facts["identity"]["env_id"], arrays, facts)
+
+
+def config_of(path, facts):
+    """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
+    found = facts.get("format") if isinstance(facts, dict) else None
+    if found == FORMAT:
+        with _taken_apart():
+            return from_identity(facts["identity"])
+    earlier = type(found) is int and 0 < found < FORMAT
+    version = "belongs to an earlier version of pg_mpi" if earlier else "is not a checkpoint of this version of pg_mpi"
+    raise CheckpointError(f"{path} {version}: use the version that wrote it, or start a new run in another --run-dir")
+
+
+def steps_of(facts):
+    """How many agent steps the saved run had played. Raises ``CheckpointError``."""
+    with _taken_apart():
+        return int(facts["tally"]["env_steps"])
+
+
+def check_fits(path, facts, config, ranks):
+    """The envs per rank with which this run goes on from a checkpoint.
+
+    Raises ``UsageError`` if the checkpoint is of a run with other settings, or its envs do not divide.
+    """
+    saved, ours = _identity(config_of(path, facts)), _identity(config)
+    with _taken_apart():
+        envs = len(facts["envs"])
+        if not envs:
+            raise ValueError("no envs")
+    names = sorted(name for name in ours if saved[name] != ours[name])
+    if names:
+        listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
+        raise UsageError(
+            f"{path} belongs to a run with other settings ({listed}): give the same settings to go on, "
+            "or another --run-dir"
+        )
+    if envs % ranks:
+        raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
+    return envs // ranks
+
+
+def apply(arrays, facts, knowledge, policy, learner, tally, envs):
+    """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
+    with _taken_apart(agreed=True):
+        fill_policy(policy, arrays)
+        fill(learner.optimizer.state, arrays["optimizer"])
+        learner.restore(facts["learner"])
+        tally.restore(facts["tally"])
+        emulators, encoders = (_split(arrays[f"{name}s"], arrays[f"{name}_sizes"]) for name in ("emulator", "encoder"))
+    with _taken_apart():
+        for env in envs:
+            parts = {"emulator": emulators[env.index], "encoder": encoders[env.index]}
+            env.restore(parts, facts["envs"][env.index])
+
+
+def _split(states, sizes):
+    """The states of all envs, from one after another."""
+    return np.split(states, np.cumsum(sizes)[:-1])
+
+
+def _gather_memories(world, memory):
+    """What all ranks remember, on rank 0: their facts, and their arrays by name; None without. Collective."""
+    if memory is None:
+        return None
+    arrays, facts = memory
+    blocks = {name: world.gather_blocks(array) for name, array in arrays.items()}
+    return world.gather(facts), blocks
+
+
+def take_memories(arrays, facts):
+    """Take what ranks remembered out of a checkpoint's arrays, for they are large: a list of dicts by rank."""
+    with _taken_apart():
+        memories = []
+        for rank in range(len(facts.get("memories", []))):
+            memories.append({name: arrays.pop(f"replay_{rank}_{name}") for name in STATE})
+            if any(array.ndim != 1 for array in memories[-1].values()):
+                raise ValueError("memories of another shape")
+        return memories
+
+
+def deal_memories(world, memories, facts, learner):
+    """Give each rank of the saved run's memories those that are its own now. Collective.
+
+    ``memories``: of ``take_memories``, on rank 0.
+    """
+    mine = []
+    for number, told in enumerate(facts.get("memories", [])):
+        parts = {name: world.hand(memories[number][name] if memories else None, number % world.size) for name in STATE}
+        if number % world.size == world.rank:
+            mine.append((number, parts, told))
+    with _taken_apart():
+        learner.recall(mine)
+
+
+def check_size(config, theta):
+    """Raise ``CheckpointError`` for settings that need far more parameters than were saved, before they are made."""
+    if config.policy == "usual" and config.hidden > theta.size:
+        error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
+        error.agreed = True
+        raise error
+
+
+def fill_policy(policy, arrays):
+    """Put back what a checkpoint holds of a policy. Raises ``CheckpointError`` on every rank alike."""
+    with _taken_apart(agreed=True):
+        fill(policy.theta, arrays["theta"])
+        if policy.scaler:
+            fill(policy.scaler.state, arrays["scaler"])
+            policy.scaler.refresh()
+
+
+def fill(array, saved):
+    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if shapes or kinds differ."""
+    if array.shape != saved.shape or array.dtype.kind != saved.dtype.kind:
+        there, here = (f"{a.dtype} {a.shape}" for a in (saved, array))
+        error = CheckpointError(f"the checkpoint has arrays of another shape or kind: {there}, not {here}")
+        error.agreed = True
+        raise error
+    array[...] = saved
+
+
+def _identity(config):
+    """What makes two runs the same; how envs are spread over ranks does not."""
+    identity = config.identity()
+    del identity["envs_per_rank"]
+    return identity
