@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-batch test-browser test-games test-torch chaos soak flamegraph lint clean
+.PHONY: help setup train test test-batch test-browser test-games test-torch same-bits chaos soak flamegraph lint clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -36,6 +36,9 @@ test-games: $(STAMP)  ## play, learn and resume every game that ale-py ships
 test-torch: $(STAMP)  ## try the example of a policy in torch (installs torch: gigabytes)
 	@$(PY) -c 'import torch' 2>/dev/null || $(PIP) '.[torch]'
 	@$(PY) -m pytest tests/torch $(ARGS)
+
+same-bits: $(STAMP)  ## BASE=commit: does it learn the same weights as this tree, preset by preset?
+	@$(PY) tests/same_bits.py $(BASE) $(ARGS)
 
 chaos: $(STAMP)  ## kill, stop, fill, spoil and cut what a run needs, and count what is lost; CHAOS=full: for hours
 	@$(PY) tests/chaos/run.py $(ARGS)

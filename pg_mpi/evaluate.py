@@ -55,13 +55,13 @@ def parser():
 
 def main(world, argv):
     """Evaluate as the command line says. Collective: every rank must call this."""
-    args, config, knowledge, weights, path = world.on_root(_prepare, argv, world.size)
+    args, config, env_spec, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
     run_state.check_size(config, weights["theta"])
-    policy = factory.make_policy(config, knowledge)
+    policy = factory.make_policy(config, env_spec)
     run_state.fill_policy(policy, weights)
-    network = Chance(knowledge, config.squash) if args.random else policy.expand()
-    evaluator = Evaluator(network, config, knowledge, args)
+    network = RandomPolicy(env_spec, config.squash) if args.random else policy.expand()
+    evaluator = Evaluator(network, config, env_spec, args)
     mine = range(world.rank, args.games, world.size)
     results, spoken = [], time.monotonic()
     for index in mine:
@@ -77,15 +77,15 @@ def main(world, argv):
     return 0
 
 
-class Chance:
+class RandomPolicy:
     """In place of a network: actions that are all equally likely."""
 
-    def __init__(self, knowledge, squash):
-        self._knowledge, self._before = knowledge, np.arctanh if squash == "tanh" else np.asarray
+    def __init__(self, env_spec, squash):
+        self._env_spec, self._before = env_spec, np.arctanh if squash == "tanh" else np.asarray
 
     def act(self, observations, chances):
         """(value, action, log-probability) for each observation; the numbers of an action end between -1 and 1."""
-        known = self._knowledge
+        known = self._env_spec
         if known.gaussian:
             return [(0.0, self._before(chance.uniform(-1, 1, len(known.spaces.low))), 0.0) for chance in chances]
         return [(0.0, int(chance.integers(len(known.codes))), 0.0) for chance in chances]
@@ -94,30 +94,30 @@ class Chance:
 class Evaluator:
     """Plays whole games with one network."""
 
-    def __init__(self, network, config, knowledge, args):
-        self._network, self._knowledge, self._args = network, knowledge, args
+    def __init__(self, network, config, env_spec, args):
+        self._network, self._env_spec, self._args = network, env_spec, args
         self._config = dataclasses.replace(config, sticky=args.sticky)
 
     def play(self, index, film=None):
         """Game number ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
         config, args = self._config, self._args
         sticky = stream(args.seed, EVALUATION_STICKY, index)
-        with contextlib.closing(self._knowledge.make_game(config, sticky, film is not None)) as game:
+        with contextlib.closing(self._env_spec.make_game(config, sticky, film is not None)) as game:
             return self._play(game, index, film)
 
     def _play(self, game, index, film):
         config, args, network = self._config, self._args, self._network
         rng = stream(args.seed, EVALUATION_ACTIONS, index)
         score = steps = 0
-        if args.sticky == 0 and self._knowledge.sparse:
+        if args.sticky == 0 and self._env_spec.sparse:
             for _ in range(rng.integers(MOST_NOOPS + 1)):
-                score += game.act(self._knowledge.idle)
+                score += game.act(self._env_spec.idle)
                 steps += 1
-        encoder = self._knowledge.make_encoder(config)
+        encoder = self._env_spec.make_encoder(config)
         observation = encoder.start(game.screen)
         while not game.over():
             action = network.likeliest(observation) if args.greedy else network.act([observation], [rng])[0][1]
-            score += game.act(self._knowledge.codes[action])
+            score += game.act(self._env_spec.codes[action])
             steps += 1
             observation = encoder.step(game.screen)
             if film:
@@ -154,20 +154,20 @@ def _prepare(argv, ranks):
         if not found:
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
-        config, knowledge = run_state.config_of(path, facts), run_state.knowledge_of(arrays, facts)
+        config, env_spec = run_state.config_of(path, facts), run_state.env_spec_of(arrays, facts)
         for name in (config.env_id, config.policy, config.features):
             if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
                 raise UsageError(f"{path} wants {name} to be imported and run: give --own {name} if you trust it")
         registry.check(config)
-        factory.try_out(config, knowledge)
+        factory.try_out(config, env_spec)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     if args.sticky is None:
         args.sticky = config.sticky
     elif "sticky" in without_meaning(config.env_id):
         raise UsageError(f"--sticky means nothing for {config.env_id}: leave it out")
-    weights = {name: arrays[name] for name in ("theta", "scaler") if name in arrays}
-    return args, config, knowledge, weights, path
+    weights = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
+    return args, config, env_spec, weights, path
 
 
 def _tell(args, config: TrainConfig, path, ranks, scores, lengths):

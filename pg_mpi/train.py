@@ -23,10 +23,10 @@ FINISHED, STOPPED = 0, 75
 
 def main(world, argv, stop):
     """Train as the command line says; the process's exit code. Collective: every rank must call this."""
-    config, given = world.on_root(_settings, argv, world.size, world.mendable())
+    config, given = world.on_root(_settings, argv, world.size, world.can_shrink())
     from pg_mpi.run.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
 
-    dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.mendable())
+    dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.can_shrink())
     return loop(world, Trainer(world, config, given), stop, dog.feed)
 
 
@@ -49,7 +49,7 @@ def loop(world, trainer, stop, progress=lambda: None):
 
 def one_round(world, trainer, stop):
     """Update once, or end it: then the exit code. Collective."""
-    reason, code = verdict(world, trainer.config, trainer.tally, stop)
+    reason, code = verdict(world, trainer.config, trainer.counters, stop)
     if reason:
         trainer.finish(reason, finished=code == FINISHED, stop=stop)
     elif trainer.play(stop):
@@ -59,13 +59,13 @@ def one_round(world, trainer, stop):
     return code
 
 
-def verdict(world, config, tally, stop):
+def verdict(world, config, counters, stop):
     """Why to stop now and with which exit code, or (None, None); the same on all ranks. Collective."""
-    if config.total_timesteps and tally.env_steps >= config.total_timesteps:
-        return f"{tally.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
-    if tally.reached(config.target_return):
+    if config.total_timesteps and counters.env_steps >= config.total_timesteps:
+        return f"{counters.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
+    if counters.reached(config.target_return):
         return (
-            f"the last 100 games average {tally.return_mean:+.2f}: target {config.target_return:g} reached",
+            f"the last 100 games average {counters.return_mean:+.2f}: target {config.target_return:g} reached",
             FINISHED,
         )
     out_of_time = config.max_walltime is not None and world.clock() - STARTED >= config.max_walltime
@@ -77,10 +77,10 @@ def verdict(world, config, tally, stop):
     return None, None
 
 
-def _settings(argv, ranks, mendable):
+def _settings(argv, ranks, can_shrink):
     config, given = parse_train(argv)
     launch_env.check_launch(ranks, config.expect_ranks)
-    if config.elastic and not mendable:
+    if config.elastic and not can_shrink:
         raise UsageError(
             "--elastic needs an MPI that lives on when a rank dies: start it with Open MPI 5 and mpirun --with-ft "
             "ulfm, as make train ARGS=--elastic does"

@@ -22,7 +22,7 @@ from pg_mpi.learning.advantages import discounted_returns, standardise
 from pg_mpi.learning.optimizer import RMSProp
 from pg_mpi.mpi import pinning, process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 
 GAME, HIDDEN = "ALE/Pong-v5", 200
 
@@ -97,7 +97,7 @@ def main(world, argv):
     """Play and learn for a while, and write what came of it. Collective: every rank must call this."""
     path, seconds = argv[0], float(argv[1])
     world.on_root(launch_env.check_launch, world.size)
-    phases = Phases(monotonic)
+    phases = PhaseTimer(monotonic)
     dense = Dense(world, phases)
     dense.learn(*dense.play(monotonic() + 1))  # wakes the threads and the network
     phases.clear()

@@ -18,7 +18,7 @@ import numpy as np
 from pg_mpi.config.parsers import Parser, checked, integer
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.learning.self_imitation.sum_tree import ReturnTree
+from pg_mpi.learning.self_imitation.sum_tree import SumTree
 from scaling import command
 from scaling.pictures import speed
 
@@ -81,7 +81,7 @@ def measure(entries, batch, repeats):
     """Milliseconds of each way with so many entries, medians of ``repeats`` turns: a dict."""
     rng = np.random.default_rng(0)
     returns = rng.normal(size=entries)
-    tree = ReturnTree(entries)
+    tree = SumTree(entries)
     tree.write(np.arange(entries), returns)
     with_torch = importlib.util.find_spec("torch") is not None and entries < MOST_TORCH
     if with_torch:

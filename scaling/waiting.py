@@ -146,7 +146,7 @@ def measure(run, ranks):
         "length_mean": lines[-1]["length_mean"],
         "wait_share": sum(line["phase_s"]["wait"] for line in lines) / wall,
         "wait_share_max": sum(line["phase_max_s"]["wait"] for line in lines) / wall,
-        "longest_to_mean": longest_to_mean(facts["tally"]["recent"], ranks, share) if whole else None,
+        "longest_to_mean": longest_to_mean(facts["counters"]["recent"], ranks, share) if whole else None,
     }
 
 

@@ -18,7 +18,7 @@ CROWDED = 0.2  # share of active positions from which on observations are hardly
 
 
 @dataclasses.dataclass(frozen=True)
-class Arcade:
+class AtariSpec:
     """An Atari game.
 
     Attributes:
@@ -96,11 +96,11 @@ def learn(config):
     if len(codes) < 2:
         raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
     scene, active = find_scene(config.env_id, config.frame_skip, *version)
-    return Arcade(scene, codes, float(active))
+    return AtariSpec(scene, codes, float(active))
 
 
 def restored(arrays, facts):
-    """The ``Arcade`` that a checkpoint holds. Raises nearly anything for what is none."""
+    """The ``AtariSpec`` that a checkpoint holds. Raises nearly anything for what is none."""
     codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
     count, height, width = backgrounds.shape
@@ -110,4 +110,4 @@ def restored(arrays, facts):
     if classes.shape != (256,) or classes.max() >= 16:
         raise ValueError("classes of colours")
     active = facts["active"]
-    return Arcade(Scene(backgrounds, classes), codes, None if active is None else float(active))
+    return AtariSpec(Scene(backgrounds, classes), codes, None if active is None else float(active))

@@ -12,7 +12,7 @@ from pg_mpi.config.errors import CheckpointError, RunError, UsageError, one_line
 from pg_mpi.env import env_state
 
 
-class Game:
+class GymEnv:
     """An environment, as the player knows games.
 
     Args:
@@ -152,7 +152,7 @@ class Game:
         return np.clip(taken, self._low, self._high, out=taken)
 
 
-class Encoder:
+class VectorEncoder:
     """What the policy sees: the newest observation as it is, ``numbers`` long."""
 
     def __init__(self, numbers):
@@ -183,7 +183,7 @@ def _short(value):
     return text if len(text) < 80 else f"{text[:76]} ..."
 
 
-class AsItIs:
+class IdentityActions:
     """The codes of actions that are numbers: each action is its own."""
 
     def __getitem__(self, action):

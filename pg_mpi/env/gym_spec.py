@@ -12,7 +12,7 @@ from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.env import spaces as plain_spaces
 from pg_mpi.env.atari import atari_ids
-from pg_mpi.env.gym_env import AsItIs, Encoder, Game
+from pg_mpi.env.gym_env import GymEnv, IdentityActions, VectorEncoder
 from pg_mpi.env.spaces import Spaces, spaces_of
 
 MOST_NUMBERS = 5000  # of an observation
@@ -21,7 +21,7 @@ TRIAL = (30, 7, 200)  # steps: of an env that is saved, of one of those that tak
 
 
 @dataclasses.dataclass(frozen=True)
-class Environment:
+class GymSpec:
     """What a run knows of an environment before it plays.
 
     Attributes:
@@ -43,7 +43,7 @@ class Environment:
     @property
     def codes(self):
         """The environment's name of each of the policy's actions."""
-        return AsItIs() if self.spaces.codes is None else self.spaces.codes
+        return IdentityActions() if self.spaces.codes is None else self.spaces.codes
 
     def inputs(self, config):
         """How many numbers an observation is."""
@@ -62,11 +62,11 @@ class Environment:
         env = make(self.env_id, film)
         if spaces_of(env, self.env_id) != self.spaces:
             raise UsageError(f"{self.env_id} has other spaces than when the run began")
-        return Game(self.env_id, env, self.spaces, rng, np.tanh if config.squash == "tanh" else _clip, self.kept)
+        return GymEnv(self.env_id, env, self.spaces, rng, np.tanh if config.squash == "tanh" else _clip, self.kept)
 
     def make_encoder(self, config):
         """What turns its observations into the policy's."""
-        return Encoder(self.spaces.numbers)
+        return VectorEncoder(self.spaces.numbers)
 
     def says(self, config):
         """What a policy does here, what it sees, and lines on what else the user should know."""
@@ -94,7 +94,7 @@ def check(config):
 
 def learn(config):
     """Look at the environment of ``config``. Raises ``UsageError`` for one that does not exist or is not supported."""
-    known = Environment(config.env_id, _spaces(config.env_id), kept=True)
+    known = GymSpec(config.env_id, _spaces(config.env_id), kept=True)
     return dataclasses.replace(known, kept=_can_be_kept(known, config))
 
 
@@ -108,9 +108,9 @@ def _spaces(env_id):
 
 
 def restored(arrays, facts):
-    """The ``Environment`` that a checkpoint holds. Raises nearly anything for what is none."""
+    """The ``GymSpec`` that a checkpoint holds. Raises nearly anything for what is none."""
     saved = facts["environment"]
-    return Environment(str(facts["identity"]["env_id"]), plain_spaces.restored(saved["spaces"]), bool(saved["kept"]))
+    return GymSpec(str(facts["identity"]["env_id"]), plain_spaces.restored(saved["spaces"]), bool(saved["kept"]))
 
 
 def make(env_id, film=False):

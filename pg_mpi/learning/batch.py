@@ -31,7 +31,7 @@ class Batch:
         self.actions = np.concatenate([t.actions for t in lived])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
-        self._rewards = [learned(t, rewards, policy.scaler) for t in trajectories]
+        self._rewards = [learned(t, rewards, policy.norm) for t in trajectories]
         self.rewarded = sum(np.count_nonzero(t.rewards) for t in trajectories)
 
     def estimate(self, config):
@@ -47,7 +47,7 @@ class Batch:
         self.advantages = advantages.astype(self.values.dtype)
 
 
-def learned(trajectory, kind, scaler=None):
+def learned(trajectory, kind, norm=None):
     """The rewards that are learned from, float64 (length,).
 
     They are the game's (``raw``), their ``sign``, or ``scaled`` for returns of deviation 1. Where a game was cut, the
@@ -55,7 +55,7 @@ def learned(trajectory, kind, scaler=None):
     """
     rewards = np.sign(trajectory.rewards) if kind == "sign" else trajectory.rewards.copy()
     if kind == "scaled":
-        rewards *= scaler.reward_factor
+        rewards *= norm.reward_factor
     for step, value in trajectory.ahead:
         rewards[step] += value
     return rewards

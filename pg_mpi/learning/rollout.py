@@ -16,7 +16,7 @@ class Env:
     """One emulator with all that belongs to it: its encoder, its random streams and its unfinished game.
 
     Args:
-        knowledge: what is known of the game, as an ``Arcade``: it makes the emulator and the encoder.
+        env_spec: what is known of the game, as an ``AtariSpec``: it makes the emulator and the encoder.
         game: an emulator with a new game, if one was made before.
 
     Attributes:
@@ -31,20 +31,20 @@ class Env:
         trajectory: what it has lived through since the last update.
     """
 
-    def __init__(self, index, config, knowledge, game=None):
+    def __init__(self, index, config, env_spec, game=None):
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
         self._streams = sticky, self.chance, self.shuffle = [stream(config.seed, role, index) for role in roles]
-        self.recovers = knowledge.recovers
-        self._make = lambda: knowledge.make_game(config, sticky)
+        self.recovers = env_spec.recovers
+        self._make = lambda: env_spec.make_game(config, sticky)
         self.game = game or self._make()
         self.game.draw_from(sticky)
         self.errors_in_row = 0
-        self.encoder = knowledge.make_encoder(config)
+        self.encoder = env_spec.make_encoder(config)
         self.trajectory = Trajectory()
-        explores = knowledge.sparse and config.policy == "usual" and config.method == "clipped"
+        explores = env_spec.sparse and config.policy == "usual" and config.method == "clipped"
         self.explore = config.explore if explores else 0.0
-        self._actions, self.paid = knowledge.codes, True
+        self._actions, self.paid = env_spec.codes, True
         self.begin()
 
     def begin(self):
@@ -111,7 +111,7 @@ class Player:
         codes: the game's name of each policy action, as the ALE's code.
         config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``life_loss``, ``reproducible`` and
             ``gamma`` are used.
-        phases: a ``Phases``, for the times of emulator, reset, features and inference.
+        phases: a ``PhaseTimer``, for the times of emulator, reset, features and inference.
     """
 
     def __init__(self, envs, codes, config, phases):

@@ -7,13 +7,13 @@ from pg_mpi.learning.batch import Batch
 ALL = slice(None)
 
 
-class Share:
+class SampleGroup:
     """Some envs' trajectories, with the order in which they are learned from.
 
     Args:
         trajectories: one per env, or none.
         shuffle: numpy Generator that orders the samples into minibatches.
-        place, places: which of how many shares of all ranks it is.
+        place, places: which of how many groups of all ranks it is.
 
     Attributes:
         batch: the samples, once ``prepare`` was called.
@@ -27,9 +27,9 @@ class Share:
         self.batch = Batch(self.trajectories, policy, rewards)
 
     def minibatches(self, count):
-        """This share's part of each of ``count`` minibatches of a pass: indices in a random order, or ``ALL`` of one.
+        """This group's part of each of ``count`` minibatches of a pass: indices in a random order, or ``ALL`` of one.
 
-        Staggered, so that the shares' remainders fall into different minibatches.
+        Staggered, so that the groups' remainders fall into different minibatches.
         """
         if count == 1:
             return [ALL]
@@ -39,8 +39,8 @@ class Share:
         return [order[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
-def shares_of(trajectories, envs, config, world, envs_in_all):
-    """The shares of this rank, whose envs lived through ``trajectories``."""
+def sample_groups(trajectories, envs, config, world, envs_in_all):
+    """The groups of this rank, whose envs lived through ``trajectories``."""
     if config.reproducible:
-        return [Share([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]
-    return [Share(trajectories, envs[0].shuffle, world.rank, world.size)]
+        return [SampleGroup([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]
+    return [SampleGroup(trajectories, envs[0].shuffle, world.rank, world.size)]

@@ -1,11 +1,11 @@
-"""What one update works on: the touched parameters and their gradient, summed over shares and then over ranks."""
+"""What one update works on: the touched parameters and their gradient, summed over groups and then over ranks."""
 
 import numpy as np
 
 from pg_mpi.learning.reproducible_sum import FINE, check, on_grid, to_units
 
 
-class Session:
+class UpdateBuffers:
     """The touched parameters, their optimizer state, and the exchange buffer: the gradient and, last, its weight.
 
     Args:
@@ -13,10 +13,10 @@ class Session:
             multiples of 2^-FINE.
 
     Attributes:
-        out: where ``Policy.backward`` writes the gradient of a share; ``take_in`` adds it.
-        empty: True before the first share of a minibatch.
+        out: where ``SparseMLP.backward`` writes the gradient of a group; ``take_in`` adds it.
+        empty: True before the first group of a minibatch.
         steps_before: of the optimizer.
-        seen: sums for the policy's scaler over all ranks, or None.
+        seen: sums for the policy's norm over all ranks, or None.
         norms: of the gradients that steps were taken along; ``skipped``: whether one was not finite.
     """
 
@@ -34,7 +34,7 @@ class Session:
         self.empty, self.norms, self.skipped = True, [], False
 
     def take_in(self):
-        """Add what was written to ``out``. Without ``exact`` there is one share alone, and it stands there already."""
+        """Add what was written to ``out``. Without ``exact`` there is one group alone, and it stands there already."""
         if self.exact:
             to_units(self.out, FINE, self._units)
             np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # 0: no -0 is left
@@ -57,5 +57,5 @@ class Sums:
         self.names, self.values, self._exact = names, np.zeros(len(names)), exact
 
     def add(self, *values):
-        """Add what a share has."""
+        """Add what a group has."""
         self.values += on_grid(values) if self._exact else np.array(values, dtype=np.float64)

@@ -21,7 +21,7 @@ class CallFailed(BaseException):
     """A collective call has failed on this rank, and the others may be in it still."""
 
 
-class Guarded:
+class FailureVote:
     """A communicator whose collective calls raise ``PeerFailed`` where a rank has called ``fail`` instead."""
 
     def __init__(self, comm):

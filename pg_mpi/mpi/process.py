@@ -45,7 +45,7 @@ def run(main, argv, optional_mpi=False, parser=None):
 def _all_know(world):
     """Whether an error that all ranks should raise together has reached all. Collective."""
     try:
-        if world and world.mendable():
+        if world and world.can_shrink():
             world.agree()
         return True
     except Exception as error:
@@ -60,7 +60,7 @@ def _die(world, error):
     if world and world.is_loss(error):
         world.abort(1)  # which says who was lost
     if rank and getattr(error, "agreed", False):
-        if world.mendable():
+        if world.can_shrink():
             world.abort(1)
         time.sleep(2)  # rank 0 is about to end this
     text = "".join(traceback.format_exception(error))
@@ -76,7 +76,7 @@ def _leave(world, code):
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late one must not kill what is already leaving
     sys.stdout.flush()
     sys.stderr.flush()
-    if world and world.mendable():  # Finalize may wait for ranks that are gone
+    if world and world.can_shrink():  # Finalize may wait for ranks that are gone
         with contextlib.suppress(Exception):  # one that is quicker looks lost
             world.barrier()
         os._exit(code)

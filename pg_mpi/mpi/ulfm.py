@@ -19,7 +19,7 @@ class RankLost(Exception):
     """Ranks have agreed that one of them is gone."""
 
 
-class Mending:
+class ShrinkingWorld:
     """The part of a ``World`` that outlives its ranks.
 
     Attributes:
@@ -30,7 +30,7 @@ class Mending:
         self._comm, self.losses = comm, 0
         self._met = False  # in an ``agree`` that failed: the others will not meet there again
 
-    def mendable(self):
+    def can_shrink(self):
         """Whether the others can go on when a rank dies: Open MPI under ``mpirun --with-ft ulfm``. Not collective."""
         enabled = os.environ.get(FT_ENABLED, "0").lower() in ("1", "true", "yes")
         return enabled and self._comm is not None and hasattr(self._comm, "Shrink")
@@ -39,7 +39,7 @@ class Mending:
         """Whether this exception says that a rank is gone. Not collective."""
         if isinstance(error, RankLost):
             return True
-        if not self.mendable():
+        if not self.can_shrink():
             return False
         from mpi4py import MPI
 
@@ -81,7 +81,7 @@ class Mending:
                 raise
             return False
 
-    def mend(self, leaving=0):
+    def shrink(self, leaving=0):
         """Go on without the ranks that are gone: a list of the numbers they had; the others are numbered anew.
 
         ``leaving``: an exit code of a rank that wants to end the whole job: then this ends the process, on every rank.
@@ -110,7 +110,7 @@ class Mending:
         threading.Timer(PATIENCE, _end_it_all, [code]).start()  # for some may not listen
         while True:
             try:
-                self.mend(leaving=code)
+                self.shrink(leaving=code)
             except Exception as error:
                 if not self.is_loss(error):
                     os._exit(code)

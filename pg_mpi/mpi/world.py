@@ -9,10 +9,10 @@ import pickle
 import time
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.mpi.failure_vote import Guarded, PeerFailed
+from pg_mpi.mpi.failure_vote import FailureVote, PeerFailed
 from pg_mpi.mpi.launch import launch_env, stale_segments
 from pg_mpi.mpi.launch.mpirun import ensure_home
-from pg_mpi.mpi.ulfm import Mending
+from pg_mpi.mpi.ulfm import ShrinkingWorld
 
 PIECE = 1 << 26  # numbers sent at once: MPI counts bytes in 31 bits
 
@@ -26,7 +26,7 @@ def portable(error):
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-class World(Mending):
+class World(ShrinkingWorld):
     """A communicator reduced to what training needs.
 
     Attributes:
@@ -163,7 +163,7 @@ class World(Mending):
 
     def group(self, colour):
         """As ``split``, but there a rank that fails alone can tell the others: see ``failed``."""
-        return World(Guarded(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
+        return World(FailureVote(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
 
     def failed(self, error):
         """Let the other ranks of a ``group`` leave what they do after this exception, unless they know it."""
@@ -188,7 +188,7 @@ class World(Mending):
 
     def abort(self, code):
         """End every rank at once with ``code``. Not collective."""
-        if self.mendable():
+        if self.can_shrink():
             self.leave_together(code)
         elif self._comm:
             self._comm.Abort(code)

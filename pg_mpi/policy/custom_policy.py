@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from pg_mpi.config.errors import RunError
-from pg_mpi.policy.running_norm import Scaler
+from pg_mpi.policy.running_norm import RunningNorm
 
 Floats = NDArray[np.floating[Any]]
 
@@ -37,13 +37,13 @@ class Function(Protocol):
         """The gradient of sum(outputs * d_outputs), for the observations of the last ``forward``: (P,)."""
 
 
-class Own:
-    """A ``Function`` with its head, in the place of a ``Policy`` and of its ``Network``.
+class CustomPolicy:
+    """A ``Function`` with its head, in the place of a ``SparseMLP`` and of its ``Network``.
 
     Args:
         inputs: numbers of an observation, or how many inputs may be active.
         sparse: whether observations are sets of active inputs.
-        scaler: of observations and of rewards, or None.
+        norm: of observations and of rewards, or None.
         scales: whether observations are scaled.
 
     Attributes:
@@ -53,10 +53,10 @@ class Own:
     rows = 0  # parameters that belong to some inputs alone
 
     def __init__(
-        self, function: Function, head: Any, inputs: int, sparse: bool, scaler: Scaler | None, scales: bool
+        self, function: Function, head: Any, inputs: int, sparse: bool, norm: RunningNorm | None, scales: bool
     ) -> None:
         self.theta = _checked(getattr(function, "theta", None))
-        self.heads, self.actions, self.scaler = head, head.outputs, scaler
+        self.distribution, self.actions, self.norm = head, head.outputs, norm
         self._function, self._inputs, self._sparse, self._scales = function, inputs, sparse, scales
         self._holds: Floats | None = None  # whose numbers the function computes with
 
@@ -69,11 +69,11 @@ class Own:
 
     # -- playing ----------------------------------------------------------------------------------------
 
-    def expand(self) -> "Own":
+    def expand(self) -> "CustomPolicy":
         """What plays: itself."""
         return self
 
-    def refresh(self, network: "Own", rows: Any) -> None:
+    def refresh(self, network: "CustomPolicy", rows: Any) -> None:
         """The parameters have changed."""
         network._holds = None
 
@@ -82,12 +82,12 @@ class Own:
     ) -> list[tuple[float, Any, float]]:
         """Draw an action for each observation, with its own generator: (value, action, log-probability) each."""
         outputs = self._outputs(observations)
-        actions, log_probs = self.heads.draw(outputs[:, :-1], chances)
+        actions, log_probs = self.distribution.draw(outputs[:, :-1], chances)
         return list(zip(outputs[:, -1].tolist(), list(actions), log_probs.tolist()))
 
     def likeliest(self, observation: Any) -> Any:
         """The most probable action."""
-        return self.heads.likeliest(self._outputs([observation])[:, :-1])[0]
+        return self.distribution.likeliest(self._outputs([observation])[:, :-1])[0]
 
     def value(self, observation: Any) -> float:
         """The value of a state."""
@@ -109,7 +109,7 @@ class Own:
     def _forward(self, x: Any) -> Floats:
         """Outputs of the function. Raises ``RunError`` for those of another shape."""
         outputs: Floats = self._function.forward(x)
-        wanted = x.shape[0], self.heads.outputs + 1
+        wanted = x.shape[0], self.distribution.outputs + 1
         if np.shape(outputs) != wanted:
             raise RunError(f"the policy's forward gave {np.shape(outputs)}, not {wanted}")
         return outputs
@@ -133,7 +133,7 @@ class Own:
             ones = np.ones(len(indices), dtype=np.float32)
             return csr_matrix((ones, indices, starts), shape=(len(observations), self._inputs))
         stacked = np.array(observations, dtype=np.float32).reshape(len(observations), self._inputs)
-        return self.scaler.scaled(stacked) if self.scaler and self._scales else stacked
+        return self.norm.scaled(stacked) if self.norm and self._scales else stacked
 
     def pick(self, x: Any, samples: Any) -> Any:
         """Some samples of a batch, int (m,)."""

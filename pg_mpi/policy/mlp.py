@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 
 
-class Dense:
+class MLP:
     """See docs/own.md: ``theta``, ``forward`` and ``backward``.
 
     Args:

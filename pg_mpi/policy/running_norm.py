@@ -15,7 +15,7 @@ LIMIT = 10.0  # deviations that a scaled observation may be away from 0
 LEAST = 1e-8  # of a variance
 
 
-class Scaler:
+class RunningNorm:
     """Figures of D numbers that are observed, and of the return, the last one.
 
     Args:

@@ -28,7 +28,7 @@ Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
 
-class Policy:
+class SparseMLP:
     """Parameters, and what they mean.
 
     Args:
@@ -41,13 +41,13 @@ class Policy:
         plain: only hidden units: no direct connections, no biases, and no value head; the value is 0.
 
     Attributes:
-        heads: the distribution of actions.
-        scaler: a ``Scaler`` of rewards, or None.
+        distribution: the distribution of actions.
+        norm: a ``RunningNorm`` of rewards, or None.
         rows: rows of the first layer; width: columns; tail: number of parameters after it.
         theta: flat float vector: ``first`` (rows, width), then heads, hidden bias, head bias.
     """
 
-    scaler = None
+    norm = None
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Policy:
         dtype: Any = np.float32,
     ) -> None:
         self.inputs, self.hidden, self.actions = inputs, hidden, actions
-        self.heads = Categorical(actions)
+        self.distribution = Categorical(actions)
         self.rows = inputs // 2 if signed else inputs
         self._signed, self._plain = signed, plain
         parts = np.eye(actions) if parts is None else np.asarray(parts)

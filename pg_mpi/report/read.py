@@ -35,7 +35,7 @@ class Run:
     path: str
     columns: dict
     phases: dict
-    beside: run_files.Beside
+    beside: run_files.RunFiles
     notes: list
 
     def last(self, name):

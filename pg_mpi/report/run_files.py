@@ -13,7 +13,7 @@ VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Beside:
+class RunFiles:
     """The other files of a run folder.
 
     Attributes:
@@ -45,7 +45,7 @@ class Beside:
 
 
 def read(folder, notes):
-    """The ``Beside`` of a run folder; appends a line to ``notes`` for each file that cannot be used."""
+    """The ``RunFiles`` of a run folder; appends a line to ``notes`` for each file that cannot be used."""
     config, done, ranks, evaluation = (
         _object(folder, name, notes) for name in ("config.json", "DONE", "ranks.json", "evaluation.json")
     )
@@ -57,7 +57,7 @@ def read(folder, notes):
     waits = _waits(ranks or {})
     if ranks and not waits:
         notes.append("ranks.json is of another version: waiting by rank is not shown")
-    return Beside(
+    return RunFiles(
         settings=as_dict((config or {}).get("settings")),
         starts=[start for start in as_list((config or {}).get("starts")) if isinstance(start, dict)],
         ended=None if done is None else str(done.get("reason", "finished")),

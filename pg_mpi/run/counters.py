@@ -7,7 +7,7 @@ from collections import deque
 WINDOW = 100
 
 
-class Tally:
+class Counters:
     """What has been played so far, over all ranks.
 
     Attributes:
@@ -47,7 +47,7 @@ class Tally:
         return target is not None and len(self.recent) == WINDOW and self.return_mean >= target
 
     def metrics(self):
-        """The tally's part of a metrics line."""
+        """The counters' part of a metrics line."""
         return {
             "games": self.games,
             "return_mean": self.return_mean,

@@ -8,7 +8,7 @@ after all ranks have agreed that the round is learned from.
 LOOKS = 0.05  # seconds between two looks whether a rank is gone
 
 
-class Spares:
+class BuddyCopies:
     """Copies of the envs that this rank plays, and of those that the rank before it does.
 
     Args:
@@ -67,7 +67,7 @@ class Spares:
         return envs
 
 
-class Until:
+class StopOrLost:
     """True once ``stop`` is, or a rank is gone: ranks that play have no other way to hear of it."""
 
     def __init__(self, stop, world):

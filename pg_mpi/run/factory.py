@@ -10,46 +10,46 @@ from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.env import action_set as game_actions
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, RMSProp
-from pg_mpi.learning.self_imitation.learner import ImitatingLearner
-from pg_mpi.policy.custom_policy import Own, Unfit
+from pg_mpi.learning.self_imitation.learner import SelfImitationLearner
+from pg_mpi.policy.custom_policy import CustomPolicy, Unfit
 from pg_mpi.policy.distributions import Categorical, Gaussian
-from pg_mpi.policy.mlp import Dense
-from pg_mpi.policy.running_norm import Scaler
-from pg_mpi.policy.sparse_mlp import Policy
+from pg_mpi.policy.mlp import MLP
+from pg_mpi.policy.running_norm import RunningNorm
+from pg_mpi.policy.sparse_mlp import SparseMLP
 
 
-def make_policy(config, knowledge):
+def make_policy(config, env_spec):
     """The policy of ``config`` with its random start, the same on every rank that has the same numpy.
 
     Raises ``UsageError`` for one of the user's that does not import, and what its own code raises.
     """
-    if knowledge.sparse and config.policy == "usual":
-        policy = _sparse(config, knowledge)
-        policy.scaler = Scaler() if config.rewards == "scaled" else None
+    if env_spec.sparse and config.policy == "usual":
+        policy = _sparse(config, env_spec)
+        policy.norm = RunningNorm() if config.rewards == "scaled" else None
         return policy
-    head = Gaussian(len(knowledge.spaces.low)) if knowledge.gaussian else Categorical(len(knowledge.codes))
-    free = head.outputs // 2 if knowledge.gaussian else 0
-    make = Dense if config.policy == "usual" else own_policy(config)
-    inputs = knowledge.inputs(config)
-    scales = config.normalise and not knowledge.sparse and not knowledge.spaces.states  # a one among zeros stays one
-    scaler = Scaler(knowledge.origin(config)) if scales or config.rewards == "scaled" else None
+    head = Gaussian(len(env_spec.spaces.low)) if env_spec.gaussian else Categorical(len(env_spec.codes))
+    free = head.outputs // 2 if env_spec.gaussian else 0
+    make = MLP if config.policy == "usual" else own_policy(config)
+    inputs = env_spec.inputs(config)
+    scales = config.normalise and not env_spec.sparse and not env_spec.spaces.states  # a one among zeros stays one
+    norm = RunningNorm(env_spec.origin(config)) if scales or config.rewards == "scaled" else None
     function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
-    return Own(function, head, inputs, knowledge.sparse, scaler, scales)
+    return CustomPolicy(function, head, inputs, env_spec.sparse, norm, scales)
 
 
-def try_out(config, knowledge):
+def try_out(config, env_spec):
     """Look whether an environment is still what it was, and think once with a policy of the user's.
 
     What is wrong is found here, and said once.
 
     Rank 0 only. Raises ``UsageError``, after the traceback of what the user's own code raises.
     """
-    knowledge.origin(config)
-    knowledge.try_features(config)
+    env_spec.origin(config)
+    env_spec.try_features(config)
     if config.policy == "usual":
         return
     try:
-        make_policy(config, knowledge).try_out()
+        make_policy(config, env_spec).try_out()
     except UsageError:
         raise
     except Exception as error:  # any: it is the user's code
@@ -67,13 +67,13 @@ def own_policy(config):
     return found
 
 
-def _sparse(config, knowledge):
+def _sparse(config, env_spec):
     """The policy of sparse inputs."""
-    policy = Policy(
-        knowledge.inputs(config),
+    policy = SparseMLP(
+        env_spec.inputs(config),
         config.hidden,
-        len(knowledge.codes),
-        parts=_parts(config, knowledge),
+        len(env_spec.codes),
+        parts=_parts(config, env_spec),
         signed=config.features == "difference",
         plain=config.method == "reinforce",
     )
@@ -81,10 +81,10 @@ def _sparse(config, knowledge):
     return policy
 
 
-def _parts(config, knowledge):
-    """What each action's logit is the sum of, for ``Policy``."""
+def _parts(config, env_spec):
+    """What each action's logit is the sum of, for ``SparseMLP``."""
     if config.action_logits == "parts":
-        return np.array(game_actions.parts(knowledge.codes))
+        return np.array(game_actions.parts(env_spec.codes))
     if config.actions == "pair":
         return np.array([[1], [0]])
     return None
@@ -98,5 +98,5 @@ def make_optimizer(config, policy):
 
 def make_learner(config, policy, world, phases):
     """What learns from trajectories, with the policy's optimizer."""
-    kind = ImitatingLearner if config.replay else Learner
+    kind = SelfImitationLearner if config.replay else Learner
     return kind(policy, make_optimizer(config, policy), config, world, phases)

@@ -16,7 +16,7 @@ PHASES = (
 )
 
 
-class Phases:
+class PhaseTimer:
     """Seconds per phase since the last ``clear``; ``with phases("gradient"): ...`` adds to one.
 
     ``wait`` is time spent waiting for other ranks, ``allreduce`` the exchange itself.

@@ -26,7 +26,7 @@ class Start:
     Attributes:
         config: the settings, with the envs per rank that the run really has.
         folder: the run folder, locked.
-        knowledge: what is known of the game, as an ``Arcade``.
+        env_spec: what is known of the game, as an ``AtariSpec``.
         saved: (arrays, facts) of the checkpoint to go on from, or None.
         path: of that checkpoint, or None.
         memories: what the ranks of that run remembered, see ``run_state.take_memories``; it stays on rank 0.
@@ -34,7 +34,7 @@ class Start:
 
     config: TrainConfig
     folder: RunFolder
-    knowledge: object
+    env_spec: object
     saved: tuple | None = None
     path: str | None = None
     memories: list | None = None
@@ -65,10 +65,10 @@ def find_start(config, given, ranks):
     if not source:
         check_settings(config, ranks, given)
         _check_progress(folder, config, 0)
-        knowledge = registry.learn(config)
-        factory.try_out(config, knowledge)
+        env_spec = registry.learn(config)
+        factory.try_out(config, env_spec)
         _open_new(folder)
-        return Start(config, folder, knowledge)
+        return Start(config, folder, env_spec)
     try:
         path, arrays, facts = checkpoint_file.load_newest(source, warn)
     except CheckpointError as error:
@@ -80,14 +80,14 @@ def find_start(config, given, ranks):
     config = dataclasses.replace(config, envs_per_rank=envs)
     check_settings(config, ranks, given)
     _check_progress(folder, config, run_state.steps_of(facts))
-    knowledge = run_state.knowledge_of(arrays, facts)
-    factory.try_out(config, knowledge)
+    env_spec = run_state.env_spec_of(arrays, facts)
+    factory.try_out(config, env_spec)
     if own:
         checkpoint_file.set_aside(folder.path, path)
     else:
         _open_new(folder)
     memories = run_state.take_memories(arrays, facts)
-    return Start(config, folder, knowledge, (arrays, facts), path, memories)
+    return Start(config, folder, env_spec, (arrays, facts), path, memories)
 
 
 def check_settings(config, ranks, given=()):

@@ -9,39 +9,39 @@ from pg_mpi.files.run_folder import write_json, writing
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
 
 
-class Journal:
+class RunLog:
     """A run folder's logs and the lines on standard output. Rank 0 only.
 
     Attributes:
         metrics: the line of the last update of this start; None before the first.
     """
 
-    def open(self, config, folder, tally, facts):
-        """Open the logs to go on after ``tally``; training seconds and starts of the folder so far.
+    def open(self, config, folder, counters, facts):
+        """Open the logs to go on after ``counters``; training seconds and starts of the folder so far.
 
         ``facts``: the provenance of this start, for ``config.json``.
         """
         self._facts = facts
         with writing(folder.path):
             facts |= {
-                "env_steps": tally.env_steps,
+                "env_steps": counters.env_steps,
                 "was_done": folder.reopen(),
             }  # close() marks it again if it still is
             restarts = folder.begin(dataclasses.asdict(config), facts)
-        self.take_over(config, folder, tally)
+        self.take_over(config, folder, counters)
         return self._log.seconds_before, restarts
 
-    def take_over(self, config, folder, tally):
+    def take_over(self, config, folder, counters):
         """Open the logs of a start that another rank 0 began."""
-        self._config, self._folder, self._tally = config, folder, tally
+        self._config, self._folder, self._counters = config, folder, counters
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
         self.metrics = self._tensorboard = None
         with writing(folder.path):
-            self._log = MetricsLog(folder.file("metrics.jsonl"), tally.update)
+            self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)
             if config.track:
-                self._tensorboard = TensorBoard(folder.file("tensorboard"), tally.env_steps)
+                self._tensorboard = TensorBoard(folder.file("tensorboard"), counters.env_steps)
 
-    def banner(self, places, knowledge, policy, resumed_from):
+    def banner(self, places, env_spec, policy, resumed_from):
         """Say what runs where. ``resumed_from``: the path of a checkpoint, or None."""
         config, say = self._config, self._progress.say
         hosts = sorted({place["host"] for place in places})
@@ -50,16 +50,16 @@ class Journal:
         for rank, place in list(enumerate(places))[:8]:
             threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
             say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
-        plain = [rank for rank, place in enumerate(places) if knowledge.sparse and place["why_numpy"]]
+        plain = [rank for rank, place in enumerate(places) if env_spec.sparse and place["why_numpy"]]
         if plain:
             which = "all ranks" if len(plain) == len(places) else f"{len(plain)} ranks, rank {plain[0]} the first"
             say(f"  features by numpy on {which}, some 7 % fewer steps/s: {places[plain[0]]['why_numpy']}")
-        does, sees, *more = knowledge.says(config)
+        does, sees, *more = env_spec.says(config)
         say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
         for line in more:
             say(line)
         if resumed_from:
-            say(f"resumed from {resumed_from}: update {self._tally.update}, {self._tally.env_steps:,} steps")
+            say(f"resumed from {resumed_from}: update {self._counters.update}, {self._counters.env_steps:,} steps")
         else:
             say(f"new run in {self._folder.path}")
 
@@ -75,7 +75,7 @@ class Journal:
     def lost(self, ranks, left, seconds):
         """Say that these ranks are gone, and how many go on after so many seconds; the update of the last line."""
         which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
-        done = f"update {self._tally.update}"
+        done = f"update {self._counters.update}"
         self._progress.say(f"lost {which}: {left} left, which go on with its envs after {done} ({seconds:.2f} s)")
         return self._log.last
 
@@ -84,7 +84,7 @@ class Journal:
         by_phase = {name: [round(float(each[name]), 3) for each in totals] for name in totals[0]}
         path = self._folder.file("ranks.json")
         with writing(path):
-            write_json(path, {"start": restarts, "update": self._tally.update, "phase_s": by_phase})
+            write_json(path, {"start": restarts, "update": self._counters.update, "phase_s": by_phase})
 
     def close(self, reason, finished, waited):
         """Say why it ends, ``waited`` seconds after a signal, and mark the folder DONE if it is finished."""
@@ -92,7 +92,7 @@ class Journal:
             self._tensorboard.close()
         if self.metrics:
             self._progress.show(self.metrics, force=True)
-        facts = {"reason": reason, **self._tally.metrics(), "env_steps": self._tally.env_steps}
+        facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}
         if finished:
             with writing(self._folder.path):
                 self._folder.write_done(facts)

@@ -12,7 +12,7 @@ from pg_mpi.learning.self_imitation.replay_buffer import STATE
 FORMAT = 3
 
 
-def collect(world, config, knowledge, learner, tally, envs):
+def collect(world, config, env_spec, learner, counters, envs):
     """The arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
 
     Envs are saved in the order of their index, with all that belongs to them, so that any number of ranks
@@ -23,9 +23,9 @@ def collect(world, config, knowledge, learner, tally, envs):
         emulators      uint8 (bytes,)        every env's emulator state, one after another
         emulator_sizes int64 (E,)
         encoders       uint8 (bytes,)        every env's encoder, likewise, with encoder_sizes
-        scaler         float64 (...)         figures that observations and rewards are scaled with, see ``Scaler``
+        running_norm   float64 (...)         figures that observations and rewards are scaled with, see ``RunningNorm``
         backgrounds    uint8 (B, H, 160)     of an Atari game, and classes, uint8 (256,)
-        replay_R_NAME                        what rank R remembers, with --replay: see ``Replay.state``
+        replay_R_NAME                        what rank R remembers, with --replay: see ``ReplayBuffer.state``
     """
     parts = world.gather({env.index: env.state() for env in envs})
     memories = _gather_memories(world, learner.memory())
@@ -45,13 +45,13 @@ def collect(world, config, knowledge, learner, tally, envs):
     facts = {
         "format": FORMAT,
         "identity": _identity(config),
-        "tally": tally.state(),
+        "counters": counters.state(),
         "learner": learner.counters(),
         "envs": [env_facts for _, env_facts in states],
     }
-    if learner.policy.scaler:
-        arrays["scaler"] = learner.policy.scaler.state
-    known, told = knowledge.saved()
+    if learner.policy.norm:
+        arrays["running_norm"] = learner.policy.norm.state
+    known, told = env_spec.saved()
     arrays, facts = arrays | known, facts | told
     if memories:
         facts["memories"], blocks = memories
@@ -77,7 +77,7 @@ def _taken_apart(agreed=False):
         raise refused from None
 
 
-def knowledge_of(arrays, facts):
+def env_spec_of(arrays, facts):
     """What the saved run knew of its game. Raises ``CheckpointError``."""
     with _taken_apart():
         return registry.restored(facts["identity"]["env_id"], arrays, facts)
@@ -97,7 +97,7 @@ def config_of(path, facts):
 def steps_of(facts):
     """How many agent steps the saved run had played. Raises ``CheckpointError``."""
     with _taken_apart():
-        return int(facts["tally"]["env_steps"])
+        return int(facts["counters"]["env_steps"])
 
 
 def check_fits(path, facts, config, ranks):
@@ -122,13 +122,13 @@ def check_fits(path, facts, config, ranks):
     return envs // ranks
 
 
-def apply(arrays, facts, knowledge, policy, learner, tally, envs):
+def apply(arrays, facts, env_spec, policy, learner, counters, envs):
     """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
     with _taken_apart(agreed=True):
         fill_policy(policy, arrays)
         fill(learner.optimizer.state, arrays["optimizer"])
         learner.restore(facts["learner"])
-        tally.restore(facts["tally"])
+        counters.restore(facts["counters"])
         emulators, encoders = (_split(arrays[f"{name}s"], arrays[f"{name}_sizes"]) for name in ("emulator", "encoder"))
     with _taken_apart():
         for env in envs:
@@ -187,9 +187,9 @@ def fill_policy(policy, arrays):
     """Put back what a checkpoint holds of a policy. Raises ``CheckpointError`` on every rank alike."""
     with _taken_apart(agreed=True):
         fill(policy.theta, arrays["theta"])
-        if policy.scaler:
-            fill(policy.scaler.state, arrays["scaler"])
-            policy.scaler.refresh()
+        if policy.norm:
+            fill(policy.norm.state, arrays["running_norm"])
+            policy.norm.refresh()
 
 
 def fill(array, saved):

@@ -9,7 +9,7 @@ import numpy as np
 from pg_mpi import STARTED
 
 
-class Meter:
+class Throughput:
     """Measures one update after another. ``read`` is collective.
 
     Attributes:

@@ -10,17 +10,17 @@ from pg_mpi.features import native_encoder
 from pg_mpi.files.run_folder import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.learning.sample_groups import shares_of
+from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.schedule import annealing
 from pg_mpi.mpi import clocks, pinning
 from pg_mpi.run import factory, run_state
 from pg_mpi.run.checks import check_gradient, check_weights
-from pg_mpi.run.counters import Tally
-from pg_mpi.run.elastic import Spares, Until
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.counters import Counters
+from pg_mpi.run.elastic import BuddyCopies, StopOrLost
+from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.resume import find_start, save_checkpoint
-from pg_mpi.run.run_log import Journal
-from pg_mpi.run.throughput import Meter
+from pg_mpi.run.run_log import RunLog
+from pg_mpi.run.throughput import Throughput
 
 
 class Trainer:
@@ -33,7 +33,7 @@ class Trainer:
 
     Attributes:
         config: the settings, with the number of envs per rank that the run really has.
-        tally: the run's counters, equal on all ranks.
+        counters: the run's counters, equal on all ranks.
     """
 
     def __init__(self, world, config, given, parts=factory):
@@ -43,42 +43,42 @@ class Trainer:
         places = world.gather(place)
         start = world.on_root(find_start, config, given, world.size, asleep=True)
         self.config = config = start.config
-        self._folder, self._knowledge = start.folder, start.knowledge
-        self._phases = Phases(world.clock, spans=config.trace)
-        policy = parts.make_policy(config, start.knowledge)
+        self._folder, self._env_spec = start.folder, start.env_spec
+        self._phases = PhaseTimer(world.clock, spans=config.trace)
+        policy = parts.make_policy(config, start.env_spec)
         self._learner = parts.make_learner(config, policy, world, self._phases)
-        self.tally = Tally()
+        self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
         self._stats = None  # of the newest update
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
         if start.saved:
-            run_state.apply(*start.saved, start.knowledge, policy, self._learner, self.tally, envs)
+            run_state.apply(*start.saved, start.env_spec, policy, self._learner, self.counters, envs)
             run_state.deal_memories(world, start.memories, start.saved[1], self._learner)
         world.broadcast_(policy.theta)
-        if policy.scaler:
-            world.broadcast_(policy.scaler.state)
-            policy.scaler.refresh()
-        self._player = Player(envs, start.knowledge.codes, config, self._phases)
+        if policy.norm:
+            world.broadcast_(policy.norm.state)
+            policy.norm.refresh()
+        self._player = Player(envs, start.env_spec.codes, config, self._phases)
         self._network = policy.expand()
-        self._journal = Journal() if world.rank == 0 else None
-        before, self._restarts = world.on_root(self._open_journal, places)
+        self._run_log = RunLog() if world.rank == 0 else None
+        before, self._restarts = world.on_root(self._open_run_log, places)
         self._trace = self._open_trace(place["host"]) if config.trace else None
-        self._meter = Meter(world, self._phases, before, self.tally.env_steps)
+        self._throughput = Throughput(world, self._phases, before, self.counters.env_steps)
         if world.rank == 0:
-            self._journal.banner(places, self._knowledge, policy, start.path)
-        self._spares = None
+            self._run_log.banner(places, self._env_spec, policy, start.path)
+        self._copies = None
         if config.elastic:
-            self._spares = Spares(
-                world, self._envs_in_all, lambda: start.knowledge.make_game(config, stream(0, SURVEY))
+            self._copies = BuddyCopies(
+                world, self._envs_in_all, lambda: start.env_spec.make_game(config, stream(0, SURVEY))
             )
         self._keep_in_memory()
 
     @property
     def seconds(self):
         """Training seconds of this run folder so far, start-up included."""
-        return self._meter.seconds()
+        return self._throughput.seconds()
 
     @property
     def skipped_in_row(self):
@@ -93,8 +93,8 @@ class Trainer:
         Then every env is back where it was, or begins anew if it cannot be saved: a late round takes seconds, and a
         batch system may not leave them.
         """
-        if self._spares:
-            stop = Until(stop, self._world)
+        if self._copies:
+            stop = StopOrLost(stop, self._world)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
             self._trajectories = self._player.play(self._network, stop)
@@ -114,17 +114,17 @@ class Trainer:
         trajectories, envs = self._trajectories, self._player.envs
         with self._phases("allreduce"):
             parts = self._world.gather_all([(env.index, *_counts(t)) for env, t in zip(envs, trajectories)])
-        shares = shares_of(trajectories, envs, self.config, self._world, self._envs_in_all)
+        groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
-            anneal = annealing(self.config, self.tally.env_steps)
-            self._stats = self._learner.update(shares, anneal, self._keep_in_memory)
+            anneal = annealing(self.config, self.counters.env_steps)
+            self._stats = self._learner.update(groups, anneal, self._keep_in_memory)
         except OverflowError as error:  # the same sums on all ranks
             refused = RunError(f"--reproducible: {error}")
             refused.agreed = True
             raise refused from None
-        check_gradient(self._learner.skipped_in_row, self.tally.update + 1)
+        check_gradient(self._learner.skipped_in_row, self.counters.update + 1)
         _, steps, games, errors, reward_sums, reward_counts = zip(*sorted(env for part in parts for env in part))
-        self.tally.add(sum(steps), [game for env in games for game in env], sum(errors))
+        self.counters.add(sum(steps), [game for env in games for game in env], sum(errors))
         self._unsaved += 1
         self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
         with self._phases("inference"):
@@ -132,17 +132,17 @@ class Trainer:
 
     def report(self):
         """Write this update's metrics and show the progress."""
-        tally, learner = self.tally, self._learner
+        counters, learner = self.counters, self._learner
         if self._trace:
-            self._trace.add(tally.update, self._phases, sum(t.length for t in self._trajectories))
-        timing = self._meter.read(tally.env_steps, learner.flops)
+            self._trace.add(counters.update, self._phases, sum(t.length for t in self._trajectories))
+        timing = self._throughput.read(counters.env_steps, learner.flops)
         if self._world.rank:
             return
         metrics = {
-            "update": tally.update,
-            "env_steps": tally.env_steps,
-            "frames": tally.env_steps * self.config.frame_skip,
-            **tally.metrics(),
+            "update": counters.update,
+            "env_steps": counters.env_steps,
+            "frames": counters.env_steps * self.config.frame_skip,
+            **counters.metrics(),
             **self._stats,
             **timing,
             "ranks": self._world.size,
@@ -152,47 +152,47 @@ class Trainer:
             "skipped_updates": learner.skipped,
         }
         with self._phases("record"):
-            self._journal.write(metrics)
+            self._run_log.write(metrics)
 
     def keep(self):
         """Prove that the ranks agree and save the run, each when it is due."""
-        if self.tally.update % self.config.sync_check_every == 0:
-            check_weights(self._world, self._learner.policy.theta, self.tally.update)
+        if self.counters.update % self.config.sync_check_every == 0:
+            check_weights(self._world, self._learner.policy.theta, self.counters.update)
         if self._unsaved >= self.config.checkpoint_every:
             self.save()
-        if self._spares:
-            self._spares.make_ahead()
+        if self._copies:
+            self._copies.make_ahead()
 
     def save(self):
         """Write a checkpoint of the whole run, after a proof that its ranks agree."""
         with self._phases("record"):
             learner, envs = self._learner, self._player.envs
-            check_weights(self._world, learner.policy.theta, self.tally.update)
-            content = run_state.collect(self._world, self.config, self._knowledge, learner, self.tally, envs)
-            self._world.on_root(save_checkpoint, self._folder, self.tally.env_steps, content, self.config)
-            totals = self._world.gather(self._meter.totals)
-            if self._journal:
-                self._journal.write_ranks(self._restarts, totals)
+            check_weights(self._world, learner.policy.theta, self.counters.update)
+            content = run_state.collect(self._world, self.config, self._env_spec, learner, self.counters, envs)
+            self._world.on_root(save_checkpoint, self._folder, self.counters.env_steps, content, self.config)
+            totals = self._world.gather(self._throughput.totals)
+            if self._run_log:
+                self._run_log.write_ranks(self._restarts, totals)
             self._unsaved = 0
 
     def finish(self, reason, finished, stop):
         """Save, say why it ends and how long after a signal, and mark the folder DONE if it is finished."""
         self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
-        self._world.on_root(self._close_journal, reason, finished, waited)
-        if self._spares:
+        self._world.on_root(self._close_run_log, reason, finished, waited)
+        if self._copies:
             self._world.agree()  # or some leave, and the others wait for them
         if self._trace:
-            self._trace.add(self.tally.update, self._phases, 0)
+            self._trace.add(self.counters.update, self._phases, 0)
             self._trace.close()
 
     # -- without a rank that died -----------------------------------------------------------------------
 
     def _keep_in_memory(self):
         """With ``--elastic``: what a round begins with, on another rank too. Collective."""
-        if self._spares:
+        if self._copies:
             with self._phases("record"):
-                self._spares.exchange(self._player.envs)
+                self._copies.exchange(self._player.envs)
 
     def survive(self, error):
         """Take the round back and go on without the ranks that ``error`` says are gone; False if it does not say so.
@@ -200,56 +200,56 @@ class Trainer:
         Collective among those that are left.
         """
         begun = self._world.clock()
-        while self._spares and (self._world.is_loss(error) or self._world.broken()):
+        while self._copies and (self._world.is_loss(error) or self._world.broken()):
             try:
-                self._mend(begun)
+                self._shrink(begun)
                 return True
             except Exception as another:  # one more may be lost
                 if not self._world.is_loss(another):
                     raise
         return False
 
-    def _mend(self, begun):
+    def _shrink(self, begun):
         world, learner = self._world, self._learner
-        lost = world.mend()
+        lost = world.shrink()
         self._phases.clear()
         learner.restore(learner.kept)
-        updates, unsaved = zip(*world.gather_all((self.tally.update, self._unsaved)))
+        updates, unsaved = zip(*world.gather_all((self.counters.update, self._unsaved)))
         if len(set(updates)) > 1:
             raise RuntimeError(f"ranks that are left are after updates {updates}")
         self._unsaved = max(unsaved)
-        self._player.envs = self._spares.dealt(self._player.envs, self._make_env)
-        written = world.on_root(self._mend_journal, lost, begun)
+        self._player.envs = self._copies.dealt(self._player.envs, self._make_env)
+        written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
         if self._stats:  # what an update that all have learned from may lack
-            if written < self.tally.update:
+            if written < self.counters.update:
                 self.report()
             self.keep()
 
     def _make_env(self, index, game=None):
-        return Env(index, self.config, self._knowledge, game)
+        return Env(index, self.config, self._env_spec, game)
 
-    def _mend_journal(self, lost, begun):
+    def _log_loss(self, lost, begun):
         """Say who was lost, on a new rank 0 too; the update of the last line of metrics."""
-        if self._journal is None:
+        if self._run_log is None:
             if not self._folder.starts():
                 raise RunError(
                     f"rank 0 is gone, and the host of the next one does not see the run folder {self._folder.path}: "
                     "put it where all hosts do"
                 )
             self._folder.open()
-            self._journal = Journal()
-            self._journal.take_over(self.config, self._folder, self.tally)
-        return self._journal.lost(lost, self._world.size, self._world.clock() - begun)
+            self._run_log = RunLog()
+            self._run_log.take_over(self.config, self._folder, self.counters)
+        return self._run_log.lost(lost, self._world.size, self._world.clock() - begun)
 
     # -- what is written --------------------------------------------------------------------------------
 
-    def _open_journal(self, places):
+    def _open_run_log(self, places):
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), places)
-        return self._journal.open(self.config, self._folder, self.tally, facts)
+        return self._run_log.open(self.config, self._folder, self.counters, facts)
 
-    def _close_journal(self, reason, finished, waited):
-        self._journal.close(reason, finished, waited)
+    def _close_run_log(self, reason, finished, waited):
+        self._run_log.close(reason, finished, waited)
 
     def _open_trace(self, host):
         """This rank's trace; its time 0 is now, on rank 0's clock."""

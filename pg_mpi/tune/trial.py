@@ -55,16 +55,16 @@ def _play_on(group, trainer, judge, stop, progress):
         if one_round(group, trainer, stop) is not None:  # the trial has no budget of its own but ours
             return Outcome(STOPPED)
         progress()
-        verdict = group.on_root(judge, trainer.seconds, trainer.tally.return_mean)
+        verdict = group.on_root(judge, trainer.seconds, trainer.counters.return_mean)
         if verdict and trainer.skipped_in_row:
             return Outcome(FAILED, why=f"its last {trainer.skipped_in_row} updates had no finite gradient")
         if verdict == PRUNED:
-            return Outcome(PRUNED, trainer.tally.return_mean)
+            return Outcome(PRUNED, trainer.counters.return_mean)
         if verdict == COMPLETE:
             trainer.finish(f"the trial's {judge.budget:g} s are over", finished=True, stop=stop)
-            if trainer.tally.return_mean is None:
+            if trainer.counters.return_mean is None:
                 return Outcome(FAILED, why="no game ended within the budget: give a longer one")
-            return Outcome(COMPLETE, trainer.tally.return_mean)
+            return Outcome(COMPLETE, trainer.counters.return_mean)
 
 
 class Judge:

@@ -56,7 +56,7 @@ class Bench(Trainer):
     @property
     def metrics(self):
         """The line of the last update. Rank 0 only."""
-        return self._journal.metrics
+        return self._run_log.metrics
 
     @property
     def played(self):
@@ -65,12 +65,12 @@ class Bench(Trainer):
 
     def mark(self):
         """Keep the whole run as it stands, for ``put_back``. Collective: every rank must call this."""
-        content = run_state.collect(self._world, self.config, self._knowledge, self._learner, self.tally, self.envs)
+        content = run_state.collect(self._world, self.config, self._env_spec, self._learner, self.counters, self.envs)
         self._marked = copy.deepcopy(self._world.on_root(lambda: content))
 
     def put_back(self):
         """Go on from the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        run_state.apply(*self._marked, self._knowledge, self.policy, self._learner, self.tally, self.envs)
+        run_state.apply(*self._marked, self._env_spec, self.policy, self._learner, self.counters, self.envs)
         self._network = self.policy.expand()
         self._phases.clear()
 
@@ -84,7 +84,7 @@ class Bench(Trainer):
 
     def scripts(self):
         """The round that was played last, as a ``Script`` per env."""
-        codes = self._knowledge.codes
+        codes = self._env_spec.codes
         played = [(env.trajectory.actions.tolist(), list(env.trajectory.games)) for env in self.envs]
         return [
             Script(actions, [codes[action] for action in actions], games, env.score, env.steps)

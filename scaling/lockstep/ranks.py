@@ -13,7 +13,7 @@ import time
 from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 from scaling.lockstep.__main__ import prepare
 from scaling.lockstep.times import WAYS, group_of
 
@@ -26,7 +26,7 @@ def main(world, argv):
     found = {}
     for way in WAYS:
         group = world.split(group_of(way, world.rank, world.size, args.workers))
-        phases = Phases(time.monotonic, spans=True)
+        phases = PhaseTimer(time.monotonic, spans=True)
         world.barrier()
         begun = time.monotonic()
         drive(durations, group, phases)

@@ -77,7 +77,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     if not game.startswith("ALE/") or settings.get("policy", "usual") != "usual":
         raise UsageError(f"{run} plays {game}: the model is of our own policy of Atari games")
     table = Table(lines)
-    played = np.array([steps for _, steps in facts["tally"]["recent"]], dtype=float)
+    played = np.array([steps for _, steps in facts["counters"]["recent"]], dtype=float)
     power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])
     step_s, noise = table.playing()
     return Costs(

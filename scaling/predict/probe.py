@@ -11,12 +11,12 @@ from scipy.optimize import nnls
 
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.learning.sample_groups import Share
+from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.schedule import annealing
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory, run_state
-from pg_mpi.run.counters import Tally
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.counters import Counters
+from pg_mpi.run.phase_timer import PhaseTimer
 
 ROUNDS = 8
 SHARES = (1, 4, 16, 64)  # minibatches are so many times smaller than a round
@@ -29,15 +29,15 @@ def probe(path, arrays, facts, envs_per_rank):
     ``sample_s``, a minibatch ``call_s`` more and each byte of its exchange ``byte_s``.
     """
     config = dataclasses.replace(run_state.config_of(path, facts), envs_per_rank=envs_per_rank)
-    knowledge = run_state.knowledge_of(arrays, facts)
-    policy = factory.make_policy(config, knowledge)
-    envs = [Env(index, config, knowledge) for index in range(config.envs_per_rank)]
-    learner = factory.make_learner(config, policy, World(), Phases())
-    tally = Tally()
-    run_state.apply(arrays, facts, knowledge, policy, learner, tally, envs)
-    player, network = Player(envs, knowledge.codes, config, Phases()), policy.expand()
+    env_spec = run_state.env_spec_of(arrays, facts)
+    policy = factory.make_policy(config, env_spec)
+    envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
+    learner = factory.make_learner(config, policy, World(), PhaseTimer())
+    counters = Counters()
+    run_state.apply(arrays, facts, env_spec, policy, learner, counters, envs)
+    player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     rounds = [player.play(network) for _ in range(ROUNDS)]
-    return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, tally.env_steps))
+    return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, counters.env_steps))
 
 
 def growth(policy, rounds):
@@ -58,9 +58,9 @@ def learning(policy, config, played, anneal):
     rows, spent = [], []
     for share in shares:
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share))
-        phases = Phases()
+        phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
-        learner.update([Share(played, np.random.default_rng(0), 0, 1)], anneal)
+        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], anneal)
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"] + phases.seconds["optimizer"])
     columns, spent = np.array(rows, dtype=float), np.array(spent)

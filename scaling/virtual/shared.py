@@ -18,9 +18,9 @@ class SharedParts:
     def __init__(self):
         self._policy = self._optimizer = None
 
-    def make_policy(self, config, knowledge):
+    def make_policy(self, config, env_spec):
         if self._policy is None:
-            self._policy = factory.make_policy(config, knowledge)
+            self._policy = factory.make_policy(config, env_spec)
             network = self._policy.expand()
             self._policy.expand = lambda: self._up_to_date(network)
             self._optimizer = factory.make_optimizer(config, self._policy)
@@ -46,8 +46,8 @@ class SharedLearner(Learner):
         ours.clear()
         return ours
 
-    def _apply(self, session, limit):
-        return self._world.once(super()._apply, session, limit)
+    def _apply(self, buffers, limit):
+        return self._world.once(super()._apply, buffers, limit)
 
-    def _close(self, session, rows):
-        self._world.once(super()._close, session, rows)
+    def _close(self, buffers, rows):
+        self._world.once(super()._close, buffers, rows)

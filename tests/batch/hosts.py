@@ -107,7 +107,7 @@ class Hosts:
         """Cut a host off from all others, as if its cable were pulled."""
         say("ip", "link", "set", self._space(name), "down")
 
-    def mend(self, name):
+    def shrink(self, name):
         """Put the cable back."""
         say("ip", "link", "set", self._space(name), "up")
 

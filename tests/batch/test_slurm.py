@@ -130,7 +130,7 @@ def test_a_job_whose_link_is_cut_is_run_again(slurm, tmp_path, launcher):
         took = time.monotonic() - cut
         assert not finished(tmp_path)
     finally:
-        slurm.hosts.mend("n3")
+        slurm.hosts.shrink("n3")
     slurm.until(job, "COMPLETED", 180)
     assert finished(tmp_path) and len(starts(tmp_path)) == 2, log(tmp_path)
     print(f"the job of a cut-off node was waiting to run again after {took:.0f} s")
@@ -179,7 +179,7 @@ def test_an_array_goes_on_by_task(slurm, tmp_path, of):
 def test_an_array_works_on_one_study(slurm, tmp_path):
     """Four trials between two tasks; one of them is stopped, requeued, and goes on with what it had begun."""
     (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
-    told = {"SPACE": "space.toml", "STUDY": "a study.journal", "PG_MPI_LAUNCHER": "mpirun"}
+    told = {"SPACE": "space.toml", "STUDY": "a study.run_log", "PG_MPI_LAUNCHER": "mpirun"}
     flags = [*jobs.STEPS, "--checkpoint-every", "4", "--trials", "4", "--budget", "25", "--ranks-per-trial", "1"]
     array = submit(
         slurm, tmp_path, ["--array=1-2", "--nodes=1", "--output=%a.log"], *flags, script="tune.slurm", **told

@@ -101,7 +101,7 @@ def _no_step_back(folder, known):
         found = checkpoint_file.load_newest(str(folder / "run"), lambda line: None)
     except CheckpointError as error:
         raise AssertionError(f"lost: {error}") from None
-    update = found[2]["tally"]["update"] if found else 0
+    update = found[2]["counters"]["update"] if found else 0
     assert update >= known, f"lost: update {known} was saved, {update} is there"
     return update
 

@@ -122,7 +122,7 @@ class Soak:
             found = checkpoint_file.load_newest(str(self.folder()), lambda line: None)
         except CheckpointError as error:
             return self.count("lost", str(error))
-        update = found[2]["tally"]["update"] if found else 0
+        update = found[2]["counters"]["update"] if found else 0
         if update < self.known and fault != "damaged":
             self.count("lost", f"update {self.known} was saved, {update} is there")
         self.known = update

@@ -62,9 +62,9 @@ def attempt(world, env_id, place):
     again = Trainer(world, *parse_train([*flags, "--run-dir", str(place / "again"), "--resume", half]))
     play(again, ROUNDS // 2)
     ends = [Path(checkpoint_file.candidates(str(place / name))[0]) for name in ("whole", "again")]
-    known = trainer._knowledge
+    known = trainer._env_spec
     return {
-        "steps": trainer.tally.env_steps,
+        "steps": trainer.counters.env_steps,
         "same": ends[0].name == ends[1].name and ends[0].read_bytes() == ends[1].read_bytes(),
         "active": known.active,
         "colours": known.scene.colours,

@@ -12,12 +12,12 @@ import numpy as np
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam
-from pg_mpi.learning.sample_groups import shares_of
+from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
-from pg_mpi.policy.custom_policy import Own
+from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 
 UPDATES = 2
 
@@ -64,13 +64,13 @@ def main(world, argv):
     first = sum(map(len, lengths[: world.rank]))
     mine = range(first, first + len(lengths[world.rank]))
     config, _ = parse_train(["--env-id", "ALE/Breakout-v5", *flags])
-    policy = Own(Counting(counts.sum()), Categorical(2), counts.sum(), True, None, False)
+    policy = CustomPolicy(Counting(counts.sum()), Categorical(2), counts.sum(), True, None, False)
     optimizer = RecordingAdam(policy.theta.size)
-    learner = Learner(policy, optimizer, config, world, Phases())
+    learner = Learner(policy, optimizer, config, world, PhaseTimer())
     envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in mine]
     for _ in range(UPDATES):
         trajectories = [trajectory_of(samples[index]) for index in mine]
-        learner.update(shares_of(trajectories, envs, config, world, len(counts)), 1.0)
+        learner.update(sample_groups(trajectories, envs, config, world, len(counts)), 1.0)
     gradients = np.array(optimizer.gradients)
     assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"
     if world.rank == 0:

@@ -19,7 +19,7 @@ def plant(fault, rank):
 
     def faulty(self):
         learn(self)
-        if self.tally.update != 2 or rank != (0 if fault.endswith("0") and fault != "exit0" else 1):
+        if self.counters.update != 2 or rank != (0 if fault.endswith("0") and fault != "exit0" else 1):
             return
         if fault == "raise":
             raise ArithmeticError("planted")
@@ -50,14 +50,14 @@ def plant(fault, rank):
 
 def plant_nan(rank, updates):
     """Let the gradient of rank 1 be NaN in these updates, once in each."""
-    from pg_mpi.policy.sparse_mlp import Policy
+    from pg_mpi.policy.sparse_mlp import SparseMLP
     from pg_mpi.run.trainer import Trainer
 
-    learn, backward = Trainer.learn, Policy.backward
+    learn, backward = Trainer.learn, SparseMLP.backward
     left = set(updates)
 
     def faulty(self):
-        self._learner.policy.update = self.tally.update + 1
+        self._learner.policy.update = self.counters.update + 1
         learn(self)
 
     def spoilt(self, theta, x, hidden, d_outputs, out):
@@ -66,7 +66,7 @@ def plant_nan(rank, updates):
             left.remove(self.update)
             out[7] = float("nan")
 
-    Trainer.learn, Policy.backward = faulty, spoilt
+    Trainer.learn, SparseMLP.backward = faulty, spoilt
 
 
 def plant_emulator_errors(rank, chance):
@@ -87,17 +87,17 @@ def plant_emulator_errors(rank, chance):
 
 def plant_signals(rank, phase, number, count=1, who=1):
     """Let a rank send itself a signal so many times when it comes to this phase of its second update, or to the end."""
-    from pg_mpi.run.phase_timer import Phases
+    from pg_mpi.run.phase_timer import PhaseTimer
     from pg_mpi.run.trainer import Trainer
 
-    play, enter, close = Trainer.play, Phases.__call__, Trainer._close_journal
+    play, enter, close = Trainer.play, PhaseTimer.__call__, Trainer._close_run_log
 
     def hit():
         for _ in range(count):
             os.kill(os.getpid(), number)
 
     def playing(self, stop=False):
-        self._phases.update = self.tally.update + 1
+        self._phases.update = self.counters.update + 1
         return play(self, stop)
 
     def entering(self, name):
@@ -111,7 +111,7 @@ def plant_signals(rank, phase, number, count=1, who=1):
         if phase == "end" and rank == who:
             hit()
 
-    Trainer.play, Phases.__call__, Trainer._close_journal = playing, entering, closing
+    Trainer.play, PhaseTimer.__call__, Trainer._close_run_log = playing, entering, closing
 
 
 def plant_full_disk(rank, size):

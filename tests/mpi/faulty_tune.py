@@ -20,22 +20,27 @@ from pg_mpi.tune import __main__ as tune
 
 
 def plant():
-    from pg_mpi.policy.sparse_mlp import Policy
+    from pg_mpi.policy.sparse_mlp import SparseMLP
     from pg_mpi.run.trainer import Trainer
 
-    start, learn, backward = Trainer.__init__, Trainer.learn, Policy.backward
+    start, learn, backward = Trainer.__init__, Trainer.learn, SparseMLP.backward
 
     def faulty_start(self, world, config, given):
         if config.hidden == 9 and world.rank == 0:
             raise ArithmeticError("planted at the start")
-        Policy.spoilt = config.hidden == 10 and world.rank == world.size - 1
+        SparseMLP.spoilt = config.hidden == 10 and world.rank == world.size - 1
         start(self, world, config, given)
 
     def faulty_learn(self):
         last = self._world.rank == self._world.size - 1
         if last and self.config.hidden == 8:
             raise ArithmeticError("planted in an update")
-        if self.tally.update == 1 and last and self.config.hidden == 11 and not os.path.exists(os.environ["PLANTED"]):
+        if (
+            self.counters.update == 1
+            and last
+            and self.config.hidden == 11
+            and not os.path.exists(os.environ["PLANTED"])
+        ):
             deadline = time.monotonic() + 60
             while len(list(Path().glob("tune.trials/*/config.json"))) < 2:
                 assert time.monotonic() < deadline, "no second trial"
@@ -49,7 +54,7 @@ def plant():
         if self.spoilt:
             out[0] = float("nan")
 
-    Trainer.__init__, Trainer.learn, Policy.backward = faulty_start, faulty_learn, faulty_backward
+    Trainer.__init__, Trainer.learn, SparseMLP.backward = faulty_start, faulty_learn, faulty_backward
 
 
 if __name__ == "__main__":

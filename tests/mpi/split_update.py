@@ -10,11 +10,11 @@ import numpy as np
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, RMSProp
-from pg_mpi.learning.sample_groups import Share
+from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
-from pg_mpi.policy.sparse_mlp import Policy
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run.phase_timer import PhaseTimer
 
 LENGTHS = [40, 7, 25]
 
@@ -40,16 +40,16 @@ class InOrder:
 
 
 def main(world, argv):
-    method, shares, out = argv
+    method, groups, out = argv
     method, _, size = method.partition(":")  # "clipped:20": minibatches of about 20 samples
     config, _ = parse_train(["--method", method, "--minibatch-size", size or "100000", "--update-epochs", "3"])
-    policy = Policy(12_800, 8, 3, dtype=np.float64)
+    policy = SparseMLP(12_800, 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
-    learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, Phases())
-    mine = [lived(int(index)) for index in shares.split("|")[world.rank].split(",") if index]
-    share = [Share(mine, InOrder(), world.rank, world.size)]
-    stats = [learner.update(share, 1.0) for _ in range(2)]
+    learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, PhaseTimer())
+    mine = [lived(int(index)) for index in groups.split("|")[world.rank].split(",") if index]
+    group = [SampleGroup(mine, InOrder(), world.rank, world.size)]
+    stats = [learner.update(group, 1.0) for _ in range(2)]
     weights = world.gather_all(policy.theta.tobytes())
     assert len(set(weights)) == 1, "ranks differ"
     if world.rank == 0:

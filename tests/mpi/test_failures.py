@@ -76,7 +76,7 @@ def test_gradients_that_stay_not_finite_stop_the_job(tmp_path):
     assert result.returncode == 1
     assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
-    assert facts["tally"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
+    assert facts["counters"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
 
 
 @pytest.mark.parametrize("flags", [["--hidden", 16], ["--preset", "karpathy"], ["--env-id", "CartPole-v1"]], ids=str)
@@ -98,7 +98,7 @@ def test_emulators_that_fail_are_replaced(tmp_path):
     counts = [line["emulator_errors"] for line in metrics(tmp_path)]
     assert counts == sorted(counts) and 5 < counts[-1] < 80, "1 in 100 of 2,560 steps"
     _, facts = checkpoint_file.load(newest(tmp_path)[0])
-    assert facts["tally"]["emulator_errors"] == counts[-1]
+    assert facts["counters"]["emulator_errors"] == counts[-1]
 
 
 def test_an_emulator_that_always_fails_ends_the_job(tmp_path):
@@ -159,7 +159,7 @@ def test_diverged_weights_are_never_saved(tmp_path, stray):
     assert f"the weights of rank {rank} differ" in result.stderr
     assert result.stderr.count("RuntimeError") == 1, "an error that all ranks share is told once"
     _, facts = checkpoint_file.load(newest(tmp_path)[0])
-    assert facts["tally"]["update"] == 1, "weights that had diverged were saved"
+    assert facts["counters"]["update"] == 1, "weights that had diverged were saved"
 
 
 def test_equal_weights_pass_the_check(tmp_path):

@@ -11,7 +11,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.advantages import discounted_returns
-from pg_mpi.learning.self_imitation.learner import ImitatingLearner
+from pg_mpi.learning.self_imitation.learner import SelfImitationLearner
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run.resume import check_settings
 
@@ -61,9 +61,9 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
     trajectory = Trajectory()
     for number, reward in enumerate([0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
         trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
-    learner = ImitatingLearner.__new__(ImitatingLearner)
+    learner = SelfImitationLearner.__new__(SelfImitationLearner)
     learner.config, seen = TrainConfig(gamma=0.5), []
-    learner.policy = type("Plain", (), {"scaler": None})()
+    learner.policy = type("Plain", (), {"running_norm": None})()
     learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what), "limit": 0.75})()
     learner._remember(trajectory)
     ((observed, counts, actions, returns),) = seen

@@ -6,7 +6,7 @@ from jobs import command, metrics, newest, run
 from oracle.karpathy_serial import play_and_learn
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.env.atari_spec import Arcade
+from pg_mpi.env.atari_spec import AtariSpec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.files import checkpoint_file
 from pg_mpi.run import factory
@@ -32,13 +32,13 @@ def test_follows_the_oracle(tmp_path, flags, options):
     assert games >= 4
 
     config, _ = parse_train([str(flag) for flag in flags])
-    start = factory.make_policy(config, Arcade(SCENE, [3, 4]))
+    start = factory.make_policy(config, AtariSpec(SCENE, [3, 4]))
     first, heads, _, _ = start.views(start.theta)
     rate = config.learning_rate
     oracle = play_and_learn(games, seed=SEED, w1=first.T, w2=heads[:, 0], learning_rate=rate, sticky=0.0, **options)
 
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
-    assert facts["tally"]["recent"] == [list(game) for game in zip(oracle.scores, oracle.lengths)]
+    assert facts["counters"]["recent"] == [list(game) for game in zip(oracle.scores, oracle.lengths)]
     first, heads, _, _ = start.views(arrays["theta"])
     np.testing.assert_allclose(first.T, oracle.w1, rtol=0, atol=0.01 * rate)
     np.testing.assert_allclose(heads[:, 0], oracle.w2, rtol=0, atol=0.01 * rate)

@@ -85,8 +85,8 @@ def test_kill_9_at_any_moment_then_the_same_command(tmp_path):
         process.kill()
         finish(process)
         _, facts = checkpoint_file.load(newest(killed)[0])
-        assert facts["tally"]["update"] >= acknowledged
-        acknowledged = facts["tally"]["update"]
+        assert facts["counters"]["update"] >= acknowledged
+        acknowledged = facts["counters"]["update"]
     assert kills >= 3 and acknowledged >= 3
     train(2, killed, *flags)
     assert newest(killed)[1] == newest(whole)[1]
@@ -132,7 +132,7 @@ def test_a_signal_checkpoints_and_the_next_start_goes_on(tmp_path, line, number)
     assert result.returncode == 75, result.stdout + result.stderr
     assert "asked to stop by a signal" in result.stdout
     _, facts = checkpoint_file.load(newest(tmp_path)[0])
-    stopped = facts["tally"]["update"]
+    stopped = facts["counters"]["update"]
     assert stopped == metrics(tmp_path)[-1]["update"]
     again = start(line, tmp_path)
     when_training(again, tmp_path, updates=stopped + 1)

@@ -93,7 +93,7 @@ def test_checkpoints_are_saved_every_so_many_updates_and_the_learning_rate_is_an
     flags = [*STEPS, "--anneal-timesteps", 2560, "--learning-rate", 0.01, "--total-timesteps", 3000]
     train(2, tmp_path, *flags, "--checkpoint-every", 5, "--keep-checkpoints", 99)
     saved = [
-        checkpoint_file.load(path)[1]["tally"]["env_steps"]
+        checkpoint_file.load(path)[1]["counters"]["env_steps"]
         for path in checkpoint_file.candidates(str(tmp_path / "run"))
     ]
     assert sorted(saved) == [1280, 2560, 3072]

@@ -16,7 +16,7 @@ from pg_mpi.learning.batch import learned
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
@@ -132,9 +132,9 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
     ends = {}
     for flags in ((), ("--life-loss",)):
         config = config_of("Breakout", "--sync", "steps", "--num-steps", 600, "--hidden", 2, *flags)
-        known = atari_spec.Arcade(SCENE, [0, 1, 3, 4])
+        known = atari_spec.AtariSpec(SCENE, [0, 1, 3, 4])
         env = Env(0, config, known)
-        (lived,) = Player([env], known.codes, config, Phases()).play(factory.make_policy(config, known).expand())
+        (lived,) = Player([env], known.codes, config, PhaseTimer()).play(factory.make_policy(config, known).expand())
         ends[flags] = np.flatnonzero(lived.ends), [steps for _, steps in lived.games]
     games, with_lives = ends[()], ends[("--life-loss",)]
     assert games[1] and np.array_equal(games[0], np.cumsum(games[1]) - 1), "ends are the games' alone"
@@ -145,8 +145,8 @@ def test_a_lost_life_ends_a_return_but_not_the_game():
 @pytest.mark.parametrize("preset", ["default", "karpathy"])
 def test_a_reward_ends_a_return_of_reinforce_alone(preset):
     config = config_of("Pong", "--preset", preset, "--max-frames", 1200, "--hidden", 2)
-    known = atari_spec.Arcade(SCENE, [3, 4])
-    (lived,) = Player([Env(0, config, known)], known.codes, config, Phases()).play(
+    known = atari_spec.AtariSpec(SCENE, [3, 4])
+    (lived,) = Player([Env(0, config, known)], known.codes, config, PhaseTimer()).play(
         factory.make_policy(config, known).expand()
     )
     rewarded = np.flatnonzero(lived.rewards).tolist()
@@ -198,9 +198,9 @@ def test_a_difficulty_that_a_game_lacks_is_refused():
 
 
 def test_a_crowded_screen_is_said():
-    known = atari_spec.Arcade(SCENE, [0, 1], active=0.5)
+    known = atari_spec.AtariSpec(SCENE, [0, 1], active=0.5)
     assert any("sparse features hardly apply" in line for line in known.says(config_of("Breakout")))
-    calm = atari_spec.Arcade(SCENE, [0, 1], active=0.02)
+    calm = atari_spec.AtariSpec(SCENE, [0, 1], active=0.02)
     assert len(calm.says(config_of("Breakout"))) == 2
 
 

@@ -8,9 +8,9 @@ from pg_mpi.env import registry
 from pg_mpi.learning import rollout
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.policy.custom_policy import Own
+from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 
 GAMMA = GAE_LAMBDA = 0.5
 
@@ -65,10 +65,10 @@ def estimated(trajectories, policy, config):
 
 def playing(config, *names):
     """A function that plays one rollout of each env and returns the advantages."""
-    policy = Own(Table(), Categorical(2), 2, False, None, False)
+    policy = CustomPolicy(Table(), Categorical(2), 2, False, None, False)
     known = [registry.learn(config_of(f"own_envs:{name}")) for name in names]
     envs = [Env(index, config, each) for index, each in enumerate(known)]
-    player = Player(envs, known[0].codes, config, Phases())
+    player = Player(envs, known[0].codes, config, PhaseTimer())
     return lambda: estimated(player.play(policy.expand()), policy, config)
 
 
@@ -101,8 +101,8 @@ def pong():
 def played_pong(pong, *flags):
     """A rollout of Pong where every state has the value 4: its trajectory and its advantages."""
     config, actions = config_of("ALE/Pong-v5", "--explore", 0, *flags), len(pong.codes)
-    policy = Own(Constant(actions), Categorical(actions), pong.inputs(config), True, None, False)
-    (trajectory,) = Player([Env(0, config, pong)], pong.codes, config, Phases()).play(policy.expand())
+    policy = CustomPolicy(Constant(actions), Categorical(actions), pong.inputs(config), True, None, False)
+    (trajectory,) = Player([Env(0, config, pong)], pong.codes, config, PhaseTimer()).play(policy.expand())
     return trajectory, estimated([trajectory], policy, config)[0]
 
 

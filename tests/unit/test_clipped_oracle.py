@@ -7,18 +7,18 @@ from oracle.clipped_dense import ClippedLearner, Rollout
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam
-from pg_mpi.learning.sample_groups import Share
+from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.world import World
-from pg_mpi.policy.sparse_mlp import Policy
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run.phase_timer import PhaseTimer
 
 INPUTS, HIDDEN, ACTIONS = 24, 5, 3
 EPOCHS, MINIBATCHES = 3, 3
 COEFFICIENTS = {"gamma": 0.9, "gae_lambda": 0.8, "clip_coef": 0.25, "vf_coef": 0.7, "max_grad_norm": 0.6}
 LEARNING_RATE, ENT_COEF = 0.01, 0.05
 
-#: Of each update: the share of rewarded steps, the inputs that occur, the factor on learning rate and entropy bonus.
+#: Of each update: the group of rewarded steps, the inputs that occur, the factor on learning rate and entropy bonus.
 UPDATES = [(0.3, range(0, 18), 1.0), (0.3, range(6, 24), 0.7), (0.0, range(0, 24, 2), 0.4)]
 
 
@@ -78,10 +78,10 @@ def numbered(groups):
 )
 def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
     rng = np.random.default_rng(1)
-    policy = Policy(INPUTS, HIDDEN, ACTIONS, dtype=np.float64)
+    policy = SparseMLP(INPUTS, HIDDEN, ACTIONS, dtype=np.float64)
     policy.theta[...] = 0.5 * rng.normal(size=policy.theta.size)
     learner = Learner(
-        policy, Adam(policy.theta.size, dtype=np.float64), config_of(sum(lengths), *flags), World(), Phases()
+        policy, Adam(policy.theta.size, dtype=np.float64), config_of(sum(lengths), *flags), World(), PhaseTimer()
     )
 
     def parameters():
@@ -95,11 +95,11 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
         before = policy.theta.copy()
         rollouts = [made_up(rng, length, rewarded, list(inputs)) for length in lengths]
         groups = [[rollout] for rollout in rollouts] if flags else [rollouts]
-        shares = [
-            Share([as_trajectory(rollout) for rollout in group], shuffle, place, len(groups))
+        groups = [
+            SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, place, len(groups))
             for place, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        found = learner.update(shares, anneal)
+        found = learner.update(groups, anneal)
 
         epochs = []
         for _ in range(EPOCHS):

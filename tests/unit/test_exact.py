@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid
-from pg_mpi.learning.update_buffers import Session, Sums
+from pg_mpi.learning.update_buffers import Sums, UpdateBuffers
 
 
 def sums(terms, rng):
@@ -40,13 +40,13 @@ def test_a_session_adds_shares_exactly():
     gradients = rng.normal(size=(5, 7)).astype(np.float32)
     found = set()
     for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1]):
-        session = Session(np.zeros(7, np.float32), None, 0.1, 0.0, 0, exact=True)
+        buffers = UpdateBuffers(np.zeros(7, np.float32), None, 0.1, 0.0, 0, exact=True)
         for _ in range(2):  # a second minibatch starts from nothing
             for k in order:
-                session.out[:] = gradients[k]
-                session.take_in()
-            session.buffer[-1], session.empty = 5, True
-        mean = session.mean()
+                buffers.out[:] = gradients[k]
+                buffers.take_in()
+            buffers.buffer[-1], buffers.empty = 5, True
+        mean = buffers.mean()
         assert mean.dtype == np.float32
         np.testing.assert_allclose(mean, gradients.mean(axis=0), rtol=1e-6)
         found.add(mean.tobytes())

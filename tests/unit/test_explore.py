@@ -12,10 +12,10 @@ from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.policy.network import Network
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
-FREEWAY = atari_spec.Arcade(SCENE, [0, 2, 5])
+FREEWAY = atari_spec.AtariSpec(SCENE, [0, 2, 5])
 
 
 def config_of(name, *flags):
@@ -42,7 +42,7 @@ def test_a_game_has_a_preference_if_the_one_before_paid_nothing():
     """20 steps of Freeway pay nothing. The preference stays all game, and the next game has another."""
     config = config_of("Freeway")
     env = Env(0, config, FREEWAY)
-    player = Player([env], FREEWAY.codes, config, Phases())
+    player = Player([env], FREEWAY.codes, config, PhaseTimer())
     network = factory.make_policy(config, FREEWAY).expand()
     found = []
     while len(found) < 5:
@@ -60,7 +60,7 @@ def test_a_rewarded_game_is_followed_by_one_without():
     config = config_of("Pong", "--explore", 1, "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
     pong = atari_spec.learn(config)
     env = Env(0, config, pong)
-    (lived,) = Player([env], pong.codes, config, Phases()).play(factory.make_policy(config, pong).expand())
+    (lived,) = Player([env], pong.codes, config, PhaseTimer()).play(factory.make_policy(config, pong).expand())
     assert lived.rewards.any() and env.paid
     env.begin()
     assert env.preference is None and not env.paid
@@ -70,11 +70,11 @@ def test_a_preference_goes_on_from_a_checkpoint():
     config = config_of("Freeway")
     env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
     network = factory.make_policy(config, FREEWAY).expand()
-    Player([env], FREEWAY.codes, config, Phases()).play(network)
+    Player([env], FREEWAY.codes, config, PhaseTimer()).play(network)
     arrays, facts = env.state()
     again.restore(arrays, json.loads(json.dumps(facts)))
     assert again.preference == env.preference and env.preference is not None
-    both = [Player([each], FREEWAY.codes, config, Phases()).play(network)[0] for each in (env, again)]
+    both = [Player([each], FREEWAY.codes, config, PhaseTimer()).play(network)[0] for each in (env, again)]
     np.testing.assert_array_equal(both[0].actions, both[1].actions)
     np.testing.assert_array_equal(both[0].log_probs, both[1].log_probs)
     for wrong in ([1.0], [0.0, 1.0, float("nan")], ["a", "b", "c"]):

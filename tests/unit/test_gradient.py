@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.policy import losses as grad
-from pg_mpi.policy.sparse_mlp import Policy
+from pg_mpi.policy.sparse_mlp import SparseMLP
 
 RNG = np.random.default_rng(7)
 
@@ -104,7 +104,7 @@ KINDS = [
 
 def made_up(kind, n=12, active=20):
     """A policy, and random observations as it takes them."""
-    policy = Policy(INPUTS, 5, 3, dtype=np.float64, **kind)
+    policy = SparseMLP(INPUTS, 5, 3, dtype=np.float64, **kind)
     policy.theta[...] = RNG.normal(size=policy.theta.size) * 0.3
     observed = np.concatenate([RNG.choice(policy.rows, active, replace=False) for _ in range(n)])
     if kind.get("signed"):

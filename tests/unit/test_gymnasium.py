@@ -12,7 +12,7 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import CheckpointError, RunError, UsageError
 from pg_mpi.env import env_state, registry
 from pg_mpi.env import gym_spec as ours
-from pg_mpi.evaluate import Chance
+from pg_mpi.evaluate import RandomPolicy
 from pg_mpi.run import factory
 
 HERE = "own_envs"  # tests/own_envs.py
@@ -181,7 +181,7 @@ def test_what_is_not_supported_is_refused(env_id, says, capsys):
 @pytest.mark.parametrize("name", ["NanReward", "NanSeen", "Reshaped", "NoReward", "Ragged"])
 def test_an_environment_that_goes_wrong_is_told_so(name):
     config = config_of(f"{HERE}:{name}")
-    environment = ours.Environment(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
+    environment = ours.GymSpec(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
     game = environment.make_game(config, np.random.default_rng(0))
     with pytest.raises(RunError, match=f"{HERE}:{name} gave"):
         for _ in range(20):
@@ -191,7 +191,7 @@ def test_an_environment_that_goes_wrong_is_told_so(name):
 @pytest.mark.parametrize(("name", "says"), [("Four", "the step of own_envs:Four gave"), ("Bare", "the reset of")])
 def test_an_environment_of_an_older_kind_is_told_so(name, says):
     config = config_of(f"{HERE}:{name}")
-    environment = ours.Environment(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
+    environment = ours.GymSpec(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
     with pytest.raises(RunError, match=says):
         environment.make_game(config, np.random.default_rng(0)).act(0)
 
@@ -215,7 +215,7 @@ def test_one_of_n_is_never_scaled():
 def test_random_actions_reach_the_bounds(squash, bound):
     environment, _ = known("Pendulum-v1")
     chances = [np.random.default_rng(seed) for seed in range(1000)]
-    drawn = np.array([action for _, action, _ in Chance(environment, squash).act(chances, chances)])
+    drawn = np.array([action for _, action, _ in RandomPolicy(environment, squash).act(chances, chances)])
     assert drawn.max() > bound and drawn.min() < -bound
 
 

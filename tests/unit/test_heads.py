@@ -6,11 +6,11 @@ from scipy import stats
 
 from pg_mpi.config.errors import RunError
 from pg_mpi.learning.advantages import discounted_returns
-from pg_mpi.policy.custom_policy import Own
+from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical, Gaussian
-from pg_mpi.policy.mlp import Dense
+from pg_mpi.policy.mlp import MLP
 from pg_mpi.policy.network import sample
-from pg_mpi.policy.running_norm import LIMIT, Scaler
+from pg_mpi.policy.running_norm import LIMIT, RunningNorm
 
 CLIP, ENT_COEF = 0.2, 0.05
 
@@ -69,7 +69,7 @@ def test_many_draws_at_once_are_those_one_by_one():
 @pytest.mark.parametrize("free", [0, 2])
 def test_dense_gradient_is_the_finite_difference(free):
     rng = np.random.default_rng(4)
-    net = Dense(5, 4, free, rng, hidden=6, dtype=np.float64)
+    net = MLP(5, 4, free, rng, hidden=6, dtype=np.float64)
     net.theta[...] += 0.3 * rng.normal(size=net.theta.size)
     x, d_outputs = rng.normal(size=(7, 5)), rng.normal(size=(7, 5))
     net.forward(x)
@@ -86,29 +86,29 @@ def test_dense_gradient_is_the_finite_difference(free):
 
 
 def test_dense_starts_orthogonal():
-    net = Dense(4, 3, 0, np.random.default_rng(5), hidden=16)
+    net = MLP(4, 3, 0, np.random.default_rng(5), hidden=16)
     first, second = net.theta[: 4 * 16].reshape(4, 16), net.theta[80 : 80 + 256].reshape(16, 16)
     np.testing.assert_allclose(first @ first.T, 2 * np.eye(4), atol=1e-5)
     np.testing.assert_allclose(second @ second.T, 2 * np.eye(16), atol=1e-5)
 
 
 class Lived:
-    """A trajectory of vectors, as far as ``Own`` looks at one."""
+    """A trajectory of vectors, as far as ``CustomPolicy`` looks at one."""
 
     def __init__(self, seen):
         self.seen, self.length = list(seen), len(seen)
 
 
-def own(function, head, inputs, scaler=None):
-    return Own(function, head, inputs, False, scaler, scaler is not None)
+def own(function, head, inputs, norm=None):
+    return CustomPolicy(function, head, inputs, False, norm, norm is not None)
 
 
 def test_what_was_played_is_what_is_learned_from():
     """Acting and learning see the same outputs, on scaled observations, whatever was computed in between."""
     rng = np.random.default_rng(6)
-    scaler = Scaler(np.zeros(3))
-    scaler.merge(scaler.sums(5 + 2 * rng.normal(size=(100, 3)), np.zeros(100)))
-    policy = own(Dense(3, 4, 2, rng), Gaussian(2), 3, scaler)
+    norm = RunningNorm(np.zeros(3))
+    norm.merge(norm.sums(5 + 2 * rng.normal(size=(100, 3)), np.zeros(100)))
+    policy = own(MLP(3, 4, 2, rng), Gaussian(2), 3, norm)
     seen = (5 + 2 * rng.normal(size=(8, 3))).astype(np.float32)
     played = policy.act(seen, [np.random.default_rng(9)] * 8)
     x = policy.batch([Lived(seen[:3]), Lived([]), Lived(seen[3:])])
@@ -120,7 +120,7 @@ def test_what_was_played_is_what_is_learned_from():
     assert abs(x.mean()) < 0.5 and 0.5 < x.std() < 1.5
 
 
-class Spoilt(Dense):
+class Spoilt(MLP):
     """A policy whose gradient lacks a parameter."""
 
     def backward(self, d_outputs):
@@ -133,14 +133,14 @@ def test_a_gradient_of_another_size_is_refused():
     policy.forward(policy.theta, np.zeros((4, 3), np.float32))
     with pytest.raises(RunError, match=r"backward gave \(\d+,\), and theta is \(\d+,\)"):
         policy.backward(policy.theta, None, None, np.zeros((4, 3), np.float32), np.zeros_like(policy.theta))
-    policy = own(Dense(3, 4, 0, rng), Categorical(2), 3)
+    policy = own(MLP(3, 4, 0, rng), Categorical(2), 3)
     with pytest.raises(RunError, match=r"forward gave \(4, 5\), not \(4, 3\)"):
         policy.forward(policy.theta, np.zeros((4, 3), np.float32))
 
 
 @pytest.mark.parametrize("theta", [np.zeros(3), np.zeros((2, 2), np.float32), [0.0], np.zeros(0, np.float32)])
 def test_parameters_that_cannot_be_exchanged_are_refused(theta):
-    function = Dense(3, 2, 0, np.random.default_rng(8))
+    function = MLP(3, 2, 0, np.random.default_rng(8))
     function.theta = theta
     with pytest.raises(TypeError, match="theta must be"):
         own(function, Categorical(2), 3)
@@ -153,23 +153,23 @@ def test_scaler_has_the_mean_and_deviation_of_all_it_saw():
     """Merged over rounds and envs of any length, with a mean that is large beside the deviation."""
     rng = np.random.default_rng(10)
     seen = 1e4 + rng.normal(size=(600, 3)) * [1, 10, 0.01]
-    scaler = Scaler(seen[0])
+    norm = RunningNorm(seen[0])
     for envs in np.split(seen, [100, 101, 101, 350]):
-        parts = [scaler.sums(env, np.zeros(len(env))) for env in np.array_split(envs, 3)]
-        scaler.merge(sum(parts))
-    scaled = scaler.scaled(seen)
+        parts = [norm.sums(env, np.zeros(len(env))) for env in np.array_split(envs, 3)]
+        norm.merge(sum(parts))
+    scaled = norm.scaled(seen)
     np.testing.assert_allclose(scaled, np.clip((seen - seen.mean(0)) / seen.std(0), -LIMIT, LIMIT), atol=1e-6)
-    assert scaler.reward_factor == 1.0, "returns that are all the same are left as they are"
+    assert norm.reward_factor == 1.0, "returns that are all the same are left as they are"
 
 
 def test_scaler_brings_returns_to_deviation_one():
     rng = np.random.default_rng(11)
-    scaler, gamma = Scaler(), 0.9
+    norm, gamma = RunningNorm(), 0.9
     rewards, ends = 100 * rng.normal(size=500), rng.random(500) < 0.05
-    assert scaler.reward_factor == 1.0
-    scaler.merge(scaler.sums(np.empty((500, 0)), discounted_returns(rewards, ends, gamma)))
+    assert norm.reward_factor == 1.0
+    norm.merge(norm.sums(np.empty((500, 0)), discounted_returns(rewards, ends, gamma)))
     returns, after = [], 0.0
     for reward, end in zip(rewards[::-1], ends[::-1]):
         after = reward + gamma * after * (not end)
         returns.append(after)
-    assert scaler.reward_factor == pytest.approx(1 / np.std(returns))
+    assert norm.reward_factor == pytest.approx(1 / np.std(returns))

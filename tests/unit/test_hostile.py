@@ -117,7 +117,7 @@ FORGED = {
     "no codes": lambda arrays, facts: facts.pop("codes"),
     "codes that are none": lambda arrays, facts: facts.update(codes="fire"),
     "no counters": lambda arrays, facts: facts.update(learner={}),
-    "a tally of words": lambda arrays, facts: facts["tally"].update(recent="none"),
+    "a counters of words": lambda arrays, facts: facts["counters"].update(recent="none"),
     "envs that are no list": lambda arrays, facts: facts.update(envs=7),
     "no envs": lambda arrays, facts: facts.update(envs=[]),
     "a stream without a state": lambda arrays, facts: facts["envs"][0].update(streams=[{}, {}, {}]),

@@ -6,14 +6,14 @@ import pytest
 from pg_mpi.env import action_set as game_actions
 from pg_mpi.env.action_set import CODES
 from pg_mpi.policy.network import sample
-from pg_mpi.policy.sparse_mlp import Policy
+from pg_mpi.policy.sparse_mlp import SparseMLP
 
 INPUTS = 12_800
 
 
 def test_plain_policy_equals_dense_arithmetic():
     rng = np.random.default_rng(0)
-    policy = Policy(INPUTS, 16, 3, dtype=np.float64)
+    policy = SparseMLP(INPUTS, 16, 3, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, bias, head_bias = policy.views(policy.theta)
     active = np.sort(rng.choice(INPUTS, 65, replace=False))
@@ -28,7 +28,7 @@ def test_plain_policy_equals_dense_arithmetic():
 
 def test_signed_inputs_are_plus_minus_one():
     rng = np.random.default_rng(1)
-    policy = Policy(INPUTS, 8, 2, parts=np.array([[1], [0]]), signed=True, plain=True, dtype=np.float64)
+    policy = SparseMLP(INPUTS, 8, 2, parts=np.array([[1], [0]]), signed=True, plain=True, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, _, _ = policy.views(policy.theta)
     assert first.shape == (6400, 8) and policy.theta.size == 6400 * 8 + 8
@@ -47,7 +47,7 @@ def test_a_logit_is_the_sum_of_its_parts():
     made_of = game_actions.parts(codes)
     assert made_of == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]]
     rng = np.random.default_rng(5)
-    policy = Policy(100, 8, 5, parts=np.array(made_of), dtype=np.float64)
+    policy = SparseMLP(100, 8, 5, parts=np.array(made_of), dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, bias, head_bias = policy.views(policy.theta)
     x = first[7] + first[50]
@@ -59,7 +59,7 @@ def test_a_logit_is_the_sum_of_its_parts():
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_refreshed_network_is_a_new_one(signed):
     rng = np.random.default_rng(4)
-    policy = Policy(200, 8, 3, signed=signed)
+    policy = SparseMLP(200, 8, 3, signed=signed)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     network, rows = policy.expand(), np.array([3, 40, 99])
     changed = policy.take(policy.theta, rows)
@@ -73,7 +73,7 @@ def test_a_refreshed_network_is_a_new_one(signed):
 @pytest.mark.parametrize("signed", [False, True])
 def test_playing_and_learning_compute_the_same(signed):
     rng = np.random.default_rng(3)
-    policy = Policy(INPUTS, 32, 3, signed=signed)
+    policy = SparseMLP(INPUTS, 32, 3, signed=signed)
     policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05
     seen = [np.sort(rng.choice(INPUTS, n, replace=False)) for n in (0, 1, 65, 300)]
     x = policy.gathered(np.concatenate(seen).astype(np.int32), np.array([len(each) for each in seen]))
@@ -83,7 +83,7 @@ def test_playing_and_learning_compute_the_same(signed):
 
 def test_a_new_policy_is_nearly_uniform_and_every_unit_learns():
     """The first layer starts at 0 and the units are on: the gradient reaches every one of them."""
-    policy = Policy(50, 8, 4)
+    policy = SparseMLP(50, 8, 4)
     policy.initialise(np.random.default_rng(0))
     (outputs,) = policy.expand().forward([np.array([1, 2])])
     assert np.ptp(outputs[:4]) < 0.5

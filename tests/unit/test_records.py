@@ -9,7 +9,7 @@ import pytest
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.metrics_file import MetricsLog, Progress, clock
 from pg_mpi.learning.trajectory import Trajectory
-from pg_mpi.run.counters import Tally
+from pg_mpi.run.counters import Counters
 
 
 def test_trajectory_keeps_what_it_was_given():
@@ -37,18 +37,18 @@ def test_an_empty_trajectory_has_empty_arrays():
 
 
 def test_tally_counts_a_window_of_100_games():
-    tally = Tally()
-    assert tally.return_mean is None and not tally.reached(-100)
-    tally.add(500, [(-21, 250)] * 99)
-    assert not tally.reached(-21), "fewer than 100 games never reach a target"
-    tally.add(500, [(19, 250)])
-    assert tally.return_mean == pytest.approx(-20.6)
-    assert tally.reached(-20.6) and not tally.reached(-20.5) and not tally.reached(None)
-    tally.add(100, [(21, 100)] * 100, emulator_errors=2)
-    assert (tally.games, tally.env_steps, tally.update, tally.return_mean) == (200, 1100, 3, 21)
-    other = Tally()
-    other.restore(json.loads(json.dumps(tally.state())))
-    assert other.state() == tally.state()
+    counters = Counters()
+    assert counters.return_mean is None and not counters.reached(-100)
+    counters.add(500, [(-21, 250)] * 99)
+    assert not counters.reached(-21), "fewer than 100 games never reach a target"
+    counters.add(500, [(19, 250)])
+    assert counters.return_mean == pytest.approx(-20.6)
+    assert counters.reached(-20.6) and not counters.reached(-20.5) and not counters.reached(None)
+    counters.add(100, [(21, 100)] * 100, emulator_errors=2)
+    assert (counters.games, counters.env_steps, counters.update, counters.return_mean) == (200, 1100, 3, 21)
+    other = Counters()
+    other.restore(json.loads(json.dumps(counters.state())))
+    assert other.state() == counters.state()
     assert other.metrics() == {
         "games": 200,
         "return_mean": 21,
@@ -60,18 +60,18 @@ def test_tally_counts_a_window_of_100_games():
 
 
 def test_the_interval_is_that_of_the_last_100_games():
-    tally = Tally()
+    counters = Counters()
     scores = np.random.default_rng(0).normal(3, 5, size=250)
-    assert tally.return_ci95 is None
-    tally.add(250, [(scores[0], 250)])
-    assert tally.return_ci95 is None, "one game has no deviation"
-    tally.add(250, [(score, 250) for score in scores[1:20]])
-    assert tally.return_ci95 == pytest.approx(1.96 * scores[:20].std(ddof=1) / 20**0.5)
-    tally.add(250, [(score, 250) for score in scores[20:]])
-    assert tally.metrics()["return_ci95"] == pytest.approx(1.96 * scores[-100:].std(ddof=1) / 10)
-    other = Tally()
-    other.restore(json.loads(json.dumps(tally.state())))
-    assert other.return_ci95 == tally.return_ci95, "the same bits after a checkpoint"
+    assert counters.return_ci95 is None
+    counters.add(250, [(scores[0], 250)])
+    assert counters.return_ci95 is None, "one game has no deviation"
+    counters.add(250, [(score, 250) for score in scores[1:20]])
+    assert counters.return_ci95 == pytest.approx(1.96 * scores[:20].std(ddof=1) / 20**0.5)
+    counters.add(250, [(score, 250) for score in scores[20:]])
+    assert counters.metrics()["return_ci95"] == pytest.approx(1.96 * scores[-100:].std(ddof=1) / 10)
+    other = Counters()
+    other.restore(json.loads(json.dumps(counters.state())))
+    assert other.return_ci95 == counters.return_ci95, "the same bits after a checkpoint"
 
 
 def test_metrics_of_lost_updates_are_taken_back(tmp_path):

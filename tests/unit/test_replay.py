@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pg_mpi.learning.self_imitation.replay_buffer import ROOM, TRANSITION, Replay
-from pg_mpi.learning.self_imitation.sum_tree import FAN, GRID, ReturnTree
+from pg_mpi.learning.self_imitation.replay_buffer import ROOM, TRANSITION, ReplayBuffer
+from pg_mpi.learning.self_imitation.sum_tree import FAN, GRID, SumTree
 
 
 def weights(returns):
@@ -19,7 +19,7 @@ def weights(returns):
 
 
 def tree_of(returns, capacity=None):
-    tree = ReturnTree(capacity or len(returns))
+    tree = SumTree(capacity or len(returns))
     tree.write(np.arange(len(returns)), np.asarray(returns, dtype=float))
     return tree
 
@@ -59,7 +59,7 @@ def test_every_ordered_draw_is_as_likely_as_it_should_be(name, count):
 def test_the_same_distribution_as_numpy_s_choice(size, count):
     """Over rings that are partly filled, and whose minimum comes and goes: which returns, and how often each place."""
     rng = np.random.default_rng(size)
-    tree = ReturnTree(size + 7)
+    tree = SumTree(size + 7)
     returns = np.round(rng.normal(-0.5, 2, size) / GRID) * GRID
     tree.write(np.arange(size), returns)
     for turn in range(3):
@@ -164,7 +164,7 @@ def add(ring, transitions):
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 40), st.lists(st.lists(transition, max_size=25), max_size=8), st.integers(0, 2**32 - 1))
 def test_the_ring_holds_what_a_list_holds(capacity, batches, seed):
-    ring, naive, rng = Replay(capacity, INPUTS), NaiveRing(capacity), np.random.default_rng(seed)
+    ring, naive, rng = ReplayBuffer(capacity, INPUTS), NaiveRing(capacity), np.random.default_rng(seed)
     for batch in batches:
         add(ring, batch)
         naive.add(batch)
@@ -182,7 +182,7 @@ def test_the_ring_holds_what_a_list_holds(capacity, batches, seed):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(transition, max_size=60))
 def test_a_ring_comes_back_from_its_state(transitions):
-    ring, again = Replay(20, INPUTS), Replay(20, INPUTS)
+    ring, again = ReplayBuffer(20, INPUTS), ReplayBuffer(20, INPUTS)
     for begin in range(0, len(transitions), 9):
         add(ring, transitions[begin : begin + 9])
     again.restore(ring.state())
@@ -196,7 +196,7 @@ def test_a_ring_comes_back_from_its_state(transitions):
 
 
 def test_a_state_is_no_larger_than_promised():
-    ring = Replay(40, 87_618)
+    ring = ReplayBuffer(40, 87_618)
     for _ in range(50):
         add(ring, [(list(range(200)), 0, 0.5)])
     state = ring.state()
@@ -205,7 +205,7 @@ def test_a_state_is_no_larger_than_promised():
 
 
 def test_the_smallest_integers_that_hold_the_inputs():
-    small, large = Replay(1000, 12_800), Replay(1000, 87_618)
+    small, large = ReplayBuffer(1000, 12_800), ReplayBuffer(1000, 87_618)
     assert (small._inputs.dtype, large._inputs.dtype) == (np.uint16, np.uint32)
     assert small.nbytes == pytest.approx(1000 * (2 * ROOM + 8 + 4 + 2 + 9 + 24 / 31), rel=0.05)
 
@@ -226,6 +226,6 @@ def test_the_smallest_integers_that_hold_the_inputs():
 def test_a_spoilt_state_is_refused(change):
     state = {"place": np.array([0]), "observed": np.array([1, 2]), "counts": np.array([1, 1, 0])}
     state |= {"actions": np.array([1, 2, 3]), "returns": np.zeros(3)}
-    Replay(5, INPUTS).restore(state)
+    ReplayBuffer(5, INPUTS).restore(state)
     with pytest.raises((ValueError, IndexError)):
-        Replay(5, INPUTS).restore(state | change)
+        ReplayBuffer(5, INPUTS).restore(state | change)

@@ -12,10 +12,10 @@ from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import Phases
+from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.trainer import Trainer
 
-PONG = atari_spec.Arcade(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
+PONG = atari_spec.AtariSpec(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
 SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
 
 
@@ -29,7 +29,7 @@ def rounds_of(count, *flags):
     config, _ = parse_train([*SMALL, *map(str, flags)])
     envs = [Env(index, config, PONG) for index in range(2)]
     policy = factory.make_policy(config, PONG)
-    network, player = policy.expand(), Player(envs, PONG.codes, config, Phases())
+    network, player = policy.expand(), Player(envs, PONG.codes, config, PhaseTimer())
     return config, policy, network, envs, [player.play(network) for _ in range(count)]
 
 
@@ -79,8 +79,8 @@ def test_bit_exact_from_the_midst_of_a_game(tmp_path):
     whole = train("whole", 5)
     half = train("half", 2)
     _, facts = checkpoint_file.load(half)
-    assert [env["steps"] for env in facts["envs"]] == [100, 100] and facts["tally"]["games"] == 0
+    assert [env["steps"] for env in facts["envs"]] == [100, 100] and facts["counters"]["games"] == 0
     parts = train("parts", 3, "--resume", half)
     with open(whole, "rb") as one, open(parts, "rb") as other:
         assert one.read() == other.read()
-    assert checkpoint_file.load(whole)[1]["tally"]["games"] == 2
+    assert checkpoint_file.load(whole)[1]["counters"]["games"] == 2

@@ -7,7 +7,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.schedule import annealing
 from pg_mpi.learning.trajectory import Trajectory
-from pg_mpi.policy.sparse_mlp import Policy
+from pg_mpi.policy.sparse_mlp import SparseMLP
 
 
 @pytest.mark.parametrize("steps, factor", [(0, 1.0), (250, 0.775), (500, 0.55), (1000, 0.1), (5000, 0.1)])
@@ -27,6 +27,6 @@ def test_an_advantage_is_the_sum_of_the_rewards_up_to_an_end(method):
         trajectory.record(np.array([3]), 0, -0.5, 0.0, reward, reward != 0)
     trajectory.end_game(0.0, 4)
     config = TrainConfig(method=method, gamma=1.0, gae_lambda=1.0)
-    batch = Batch([trajectory], Policy(12_800, 2, 2), "raw")
+    batch = Batch([trajectory], SparseMLP(12_800, 2, 2), "raw")
     batch.estimate(config)
     np.testing.assert_allclose(batch.advantages, [-1.0, -1.0, 1.0, 1.0], rtol=1e-5)

@@ -4,8 +4,8 @@ After each update's own exchanges come ``UPDATES`` more, along the gradient of
 
     sum over samples of  -log pi(a|s) g + coef_v / 2 g^2,     g = max(R - V(s), 0)
 
-for transitions (s, a, R) that every rank draws from its own ``Replay``, in proportion to their return. Only steps whose
-return is complete are kept. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
+for transitions (s, a, R) that every rank draws from its own ``ReplayBuffer`` in proportion to their return. Only steps
+whose return is complete are kept. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from pg_mpi.config.random_streams import REPLAY, stream
 from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.learner import Learner
-from pg_mpi.learning.self_imitation.replay_buffer import SIZE, Replay
+from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
 from pg_mpi.policy import losses as grad
 
 UPDATES = 4  # exchanges of each update
@@ -24,7 +24,7 @@ VF_COEF = 0.01  # weight of the value loss within it
 NAMES = ("replay_loss", "replay_gain", "replay_share")
 
 
-class ImitatingLearner(Learner):
+class SelfImitationLearner(Learner):
     """A ``Learner`` that also learns from the good past of its own rank's envs.
 
     Attributes:
@@ -33,21 +33,21 @@ class ImitatingLearner(Learner):
 
     def __init__(self, policy, optimizer, config, world, phases):
         super().__init__(policy, optimizer, config, world, phases)
-        self.replay = Replay(SIZE, policy.inputs)
+        self.replay = ReplayBuffer(SIZE, policy.inputs)
         self._rng = stream(config.seed, REPLAY, world.rank)
         self._drawn = []
 
-    def update(self, shares, anneal, confirm=lambda: None):
+    def update(self, groups, anneal, confirm=lambda: None):
         """As ``Learner.update``; then this round's steps are remembered."""
         self._sums = np.zeros(len(NAMES) + 1)
-        metrics = super().update(shares, anneal, confirm)
-        for trajectory in (each for share in shares for each in share.trajectories):
+        metrics = super().update(groups, anneal, confirm)
+        for trajectory in (each for group in groups for each in group.trajectories):
             self._remember(trajectory)
         return metrics
 
-    def _prepare(self, shares):
+    def _prepare(self, groups):
         """Draw now what is learned from later: an update works only on the rows that its samples use."""
-        super()._prepare(shares)
+        super()._prepare(groups)
         world = self._world
         mine = (world.rank + 1) * BATCH // world.size - world.rank * BATCH // world.size
         count = min(mine, len(self.replay))
@@ -58,51 +58,51 @@ class ImitatingLearner(Learner):
         observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
         return [self.policy.gathered(observed, counts), actions, returns.astype(self.policy.theta.dtype)]
 
-    def _used_rows(self, shares):
-        used = super()._used_rows(shares)
+    def _used_rows(self, groups):
+        used = super()._used_rows(groups)
         for x, _, _ in self._drawn:
             used |= self.policy.used_rows(x)
         return used
 
-    def _restrict(self, shares, rows):
-        super()._restrict(shares, rows)
+    def _restrict(self, groups, rows):
+        super()._restrict(groups, rows)
         for batch in self._drawn:
             batch[0] = self.policy.restrict(batch[0], rows)
 
-    def _learn(self, shares, session):
-        sums = super()._learn(shares, session)
+    def _learn(self, groups, buffers):
+        sums = super()._learn(groups, buffers)
         for number in range(UPDATES):
             samples = 0
             if self._drawn:
                 with self._phases("gradient"):
-                    samples = self._imitate(session, *self._drawn[number])
-            self._step(session, weight=samples, limit=self.config.max_grad_norm)
+                    samples = self._imitate(buffers, *self._drawn[number])
+            self._step(buffers, weight=samples, limit=self.config.max_grad_norm)
         return sums
 
-    def _imitate(self, session, x, actions, returns):
-        """Write the gradient of some transitions into the session; returns how many they are."""
-        outputs, hidden = self.policy.forward(session.theta, x)
+    def _imitate(self, buffers, x, actions, returns):
+        """Write the gradient of some transitions into the buffers; returns how many they are."""
+        outputs, hidden = self.policy.forward(buffers.theta, x)
         log_pi = grad.log_softmax(outputs[:, :-1])
         loss, d_logits, d_values = grad.self_imitation(log_pi, actions, outputs[:, -1], returns)
         d_outputs = np.empty_like(outputs)
         d_outputs[:, :-1] = COEF * d_logits
         d_outputs[:, -1] = COEF * VF_COEF * d_values
-        self._differentiate(session, x, hidden, d_outputs)
+        self._differentiate(buffers, x, hidden, d_outputs)
         self._sums += loss, -d_values.sum(), np.count_nonzero(d_values), len(actions)
         return len(actions)
 
-    def _metrics(self, sums, session):
-        """Besides the others, as means over samples: the loss, the gain over the value, the share that has one."""
+    def _metrics(self, sums, buffers):
+        """Besides the others, as means over samples: the loss, the gain over the value, the fraction that has one."""
         totals = self._world.sum_(self._sums)
         means = (totals / max(totals[-1], 1)).tolist()
-        return super()._metrics(sums, session) | dict(zip(NAMES, means))
+        return super()._metrics(sums, buffers) | dict(zip(NAMES, means))
 
     # -- memory -----------------------------------------------------------------------------------------
 
     def _remember(self, trajectory):
         """Append a trajectory's steps, up to the last whose return is complete."""
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
-        rewards = learned(trajectory, self.config.rewards, self.policy.scaler)
+        rewards = learned(trajectory, self.config.rewards, self.policy.norm)
         returns = discounted_returns(rewards, trajectory.ends, self.config.gamma)[:complete]
         returns = np.clip(returns, -self.replay.limit, self.replay.limit)
         counts = trajectory.counts[:complete]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.learning.self_imitation.sum_tree import Floats, Integers, ReturnTree
+from pg_mpi.learning.self_imitation.sum_tree import Floats, Integers, SumTree
 
 SIZE = 100_000  # transitions of a rank
 ROOM = 48  # inputs of a transition; Pong's have 30 to 45
@@ -19,7 +19,7 @@ STATE = ("place", "observed", "counts", "actions", "returns")  # the arrays of a
 TRANSITION = 4 * ROOM + 16  # bytes of one in a checkpoint, at most
 
 
-class Replay:
+class ReplayBuffer:
     """A ring of transitions.
 
     Args:
@@ -33,7 +33,7 @@ class Replay:
 
     def __init__(self, capacity: int, inputs: int) -> None:
         self.capacity, self._bound = capacity, inputs
-        self._tree = ReturnTree(capacity)
+        self._tree = SumTree(capacity)
         self.limit = self._tree.limit
         self._inputs = np.zeros(capacity * ROOM, dtype=np.min_scalar_type(inputs - 1))
         self._ends = np.zeros(capacity, dtype=np.int64)  # of its inputs, counted from the ring's first day
@@ -71,7 +71,7 @@ class Replay:
         self._length += len(counts)
 
     def draw(self, count: int, rng: np.random.Generator) -> Integers:
-        """Places of ``count`` different transitions, int64 (count,): see ``ReturnTree.draw``."""
+        """Places of ``count`` different transitions, int64 (count,): see ``SumTree.draw``."""
         return self._tree.draw(count, rng)
 
     def read(self, places: Integers) -> tuple[Integers, Integers, Integers, Floats]:

@@ -27,7 +27,7 @@ GRID = 2.0**-20
 ROUNDS = 3  # of drawing more where some came twice, before they are taken out
 
 
-class ReturnTree:
+class SumTree:
     """Returns by place, 0 to ``capacity`` - 1, of which any may be empty.
 
     Every level holds for each group of nodes the sums of their returns *up to* each, in units of the grid, and likewise
