@@ -91,7 +91,7 @@ class TrainConfig:
         real(0),
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
     )
-    ent_coef: float = _setting(0.03, real(0), "weight of the entropy bonus")
+    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 

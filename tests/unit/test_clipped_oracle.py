@@ -95,11 +95,11 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
         before = policy.theta.copy()
         rollouts = [made_up(rng, length, rewarded, list(inputs)) for length in lengths]
         groups = [[rollout] for rollout in rollouts] if flags else [rollouts]
-        groups = [
+        samples = [
             SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, place, len(groups))
             for place, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        found = learner.update(groups, anneal)
+        found = learner.update(samples, anneal)
 
         epochs = []
         for _ in range(EPOCHS):
