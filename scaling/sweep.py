@@ -19,9 +19,11 @@ from pg_mpi.files.figure_file import picture
 from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
 from pg_mpi.mpi.launch.nodes import host_file
-from scaling import command, efficiency, laws, points
+from scaling import cli
+from scaling.csv_io import read_parts
+from scaling.measure import efficiency, timed_run
+from scaling.model import scaling_laws
 from scaling.pictures import speed
-from scaling.rows import read_parts
 
 #: What ``sweep.csv`` is, and the version of its columns.
 KIND = ("sweep", 1)
@@ -51,7 +53,9 @@ def parser():
     p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
     p.add_argument("--target", metavar="X,X", help="steps/s that the laws are asked for (default: twice the fastest)")
     p.add_argument("--out", metavar="FOLDER", default="runs/sweep", help="folder of the results (default: runs/sweep)")
-    p.add_argument("--keep", action="store_true", help="keep each point's run folder there too, for scaling.predict")
+    p.add_argument(
+        "--keep", action="store_true", help="keep each point's run folder there too, for scaling.model.predict"
+    )
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
@@ -78,14 +82,14 @@ class Plan:
 def prepare(argv):
     """(args, ``Plan``) of a command line. Raises ``UsageError``."""
     args, rest = parser().parse_known_args(argv)
-    command.check_flags(rest, parser(), OWN)
+    cli.check_flags(rest, parser(), OWN)
     seconds, warmup = (checked(real(0, open_low=True), getattr(args, n), f"--{n}") for n in ("seconds", "warmup"))
     repeats, mode = (
         checked(integer(), args.repeats, "--repeats"),
         checked(choice("weak", "strong"), args.mode, "--mode"),
     )
     counts = checked(counts_of, args.ranks, "--ranks") if args.ranks else doubling(usable_threads())
-    args.target = checked(laws.targets_of, args.target, "--target") if args.target else []
+    args.target = checked(scaling_laws.targets_of, args.target, "--target") if args.target else []
     start_command(args.launcher, counts[0])  # refuses where there is no mpirun
     nodes = host_file(args.hosts) if args.hosts else None
     if nodes and args.launcher.split()[0] != "mpirun":
@@ -106,22 +110,22 @@ def prepare(argv):
 
 def main(argv):
     """Measure what is missing, and tell; the process's exit code: 1 if a point failed."""
-    command.refuse_mpirun()
+    cli.refuse_mpirun()
     args, plan = prepare(argv)
     make_folder(args.out)
     lengths = {"seconds": plan.seconds, "warmup": plan.warmup}
     same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes, "envs": plan.envs, **lengths}
     same |= {"launcher": plan.launcher, "cores": usable_threads()}
     read_parts(args.out, same)
-    failed = measure(plan, Path(args.out), same | command.facts("scaling.sweep", argv))
+    failed = measure(plan, Path(args.out), same | cli.facts("scaling.sweep", argv))
     results = read_parts(args.out, same)
     if not results:
         return 1
     rows = efficiency.summary(results)
     points = [result["ranks"] for result in results], [result["sps"] for result in results]
     targets = args.target or [2 * max(points[1])]
-    fits = laws.fit_all(*points, targets)
-    print(f"{efficiency.table(rows)}\n\n{laws.table(fits)}", flush=True)
+    fits = scaling_laws.fit_all(*points, targets)
+    print(f"{efficiency.table(rows)}\n\n{scaling_laws.table(fits)}", flush=True)
     facts = {name: results[-1][name] for name in ("command", "versions", "cpu", "cores")}
     write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [efficiency.flat(result) for result in results], facts)
     figure = picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
@@ -140,10 +144,10 @@ def measure(plan, folder, facts):
                 continue
             length = plan.warmup + plan.seconds
             print(f"{ranks} ranks, {repeat + 1} of {plan.repeats}, {length:g} s", file=sys.stderr, flush=True)
-            kept, before = str(folder / f"run-{ranks:06d}-{repeat}") if plan.keep else None, points.stolen()
+            kept, before = str(folder / f"run-{ranks:06d}-{repeat}") if plan.keep else None, timed_run.stolen()
             try:
-                with points.trained(ranks, plan.flags(ranks), length, plan.launcher, plan.nodes, keep=kept) as run:
-                    result = points.measured(points.read_metrics(run), plan.warmup)
+                with timed_run.trained(ranks, plan.flags(ranks), length, plan.launcher, plan.nodes, keep=kept) as run:
+                    result = timed_run.measured(timed_run.read_metrics(run), plan.warmup)
             except (RuntimeError, UsageError) as error:
                 failed.append(ranks)
                 print(f"pg_mpi: error: {ranks} ranks: {error}", file=sys.stderr, flush=True)
@@ -154,7 +158,7 @@ def measure(plan, folder, facts):
 
 def _share(before):
     """The share of the processors' time since ``before`` that the machine's host gave to others."""
-    (stolen, ticks), now = before, points.stolen()
+    (stolen, ticks), now = before, timed_run.stolen()
     return round((now[0] - stolen) / max(now[1] - ticks, 1), 4)
 
 
@@ -172,4 +176,4 @@ def doubling(most):
 
 
 if __name__ == "__main__":
-    command.run(main, goes_on=True)
+    cli.run(main, goes_on=True)

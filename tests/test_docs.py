@@ -14,15 +14,18 @@ from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
-from scaling import bandit, cost, fit, games, replay, search, seeds, sweep, threads, trace, waiting
-from scaling.ceiling import __main__ as ceiling
-from scaling.lockstep import __main__ as lockstep
-from scaling.predict import __main__ as predict
-from scaling.virtual import __main__ as virtual
-from scaling.virtual import check
+from scaling import sweep
+from scaling.measure import bandit_speed, cost, replay_speed, threads, timeline, waiting
+from scaling.measure.ceiling import __main__ as ceiling
+from scaling.measure.lockstep import __main__ as lockstep
+from scaling.model import fit
+from scaling.model.predict import __main__ as predict
+from scaling.model.virtual import __main__ as virtual
+from scaling.model.virtual import check
+from scaling.score import games, search, seeds
 
 TOOLS = (
-    bandit,
+    bandit_speed,
     ceiling,
     check,
     cost,
@@ -30,12 +33,12 @@ TOOLS = (
     games,
     lockstep,
     predict,
-    replay,
+    replay_speed,
     search,
     seeds,
     sweep,
     threads,
-    trace,
+    timeline,
     virtual,
     waiting,
 )

@@ -124,7 +124,7 @@ class TrainConfig:
     )
     track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
     trace: bool = _setting(
-        False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.trace", False
+        False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.measure.timeline", False
     )
     expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pg_mpi.files.figure_file import axes_of
-from scaling import laws
+from scaling.model import scaling_laws
 from scaling.pictures.frame import COLOURS, draw_phases
 
 
@@ -72,13 +72,13 @@ def draw_fit(path, ranks, sps, targets):
 
 def _laws(axes, ranks, sps, targets, reach):
     """Points, laws and bands, as far as the targets that a law gets to within ``reach`` times the most ranks."""
-    most, fits = max(ranks), [laws.fit(law, ranks, sps, targets) for law in laws.LAWS]
+    most, fits = max(ranks), [scaling_laws.fit(law, ranks, sps, targets) for law in scaling_laws.LAWS]
     needed = [n["ranks"] for fit in fits for n in fit.get("needed", []) if n["ranks"] and n["ranks"] <= reach * most]
     wanted = np.linspace(1, max([1.25 * most, *(1.1 * n for n in needed)]), 200)
     shown = []
-    for colour, (law, fit) in enumerate(zip(laws.LAWS, fits)):
+    for colour, (law, fit) in enumerate(zip(scaling_laws.LAWS, fits)):
         if "problem" not in fit:
-            middle, low, high = laws.band(law, ranks, sps, wanted)
+            middle, low, high = scaling_laws.band(law, ranks, sps, wanted)
             axes.plot(wanted, middle, color=f"C{colour}", linewidth=1.3, label=law.name)
             axes.fill_between(wanted, low, high, color=f"C{colour}", alpha=0.12, linewidth=0)
             shown.append(middle[np.isfinite(middle)].max())

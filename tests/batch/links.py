@@ -1,4 +1,4 @@
-"""How well scaling.predict foretells several hosts over slow links: one JSON file.
+"""How well scaling.model.predict foretells several hosts over slow links: one JSON file.
 
     python tests/batch/links.py OUT.json [--repeats 3] [--seconds 24]
 
@@ -24,10 +24,10 @@ from hosts import Hosts  # noqa: E402
 
 from pg_mpi.files.run_folder import write_json  # noqa: E402
 from pg_mpi.mpi.launch.mpirun import usable_threads  # noqa: E402
-from scaling import exchange  # noqa: E402
-from scaling.command import facts  # noqa: E402
-from scaling.predict.measured import read_costs  # noqa: E402
-from scaling.predict.model import predict  # noqa: E402
+from scaling.cli import facts  # noqa: E402
+from scaling.model import exchange  # noqa: E402
+from scaling.model.predict.measured import read_costs  # noqa: E402
+from scaling.model.predict.model import predict  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 #: Mbit/s of each: its name, and how many times longer a run must be for enough updates.

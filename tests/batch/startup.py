@@ -21,7 +21,7 @@ from cluster import Slurm  # noqa: E402
 from submitted import PLACE, SCRIPTS, log  # noqa: E402
 
 from pg_mpi.files.run_folder import write_json  # noqa: E402
-from scaling.command import facts  # noqa: E402
+from scaling.cli import facts  # noqa: E402
 
 #: A job that only prepares: common.sh's own functions, and the doctor's report as JSON in place of training.
 JOB = """#!/usr/bin/env bash

@@ -32,7 +32,7 @@ import signals_  # noqa: E402
 from outcome import FAULTS, Tally  # noqa: E402
 
 from pg_mpi.files.run_folder import write_json  # noqa: E402
-from scaling import command  # noqa: E402
+from scaling import cli  # noqa: E402
 
 ROOMS = (kills, files, numbers_, signals_, places, hangs, losses, hosts_)  # importing them fills FAULTS
 HEAD = f"{'fault':<62}{'tries':>7}{'lost':>6}{'hung':>6}{'wrong':>7}{'worst, s':>10}"
@@ -82,7 +82,7 @@ def begin(args, full):
         if found["full"] == full:
             return found
         sys.exit(f"{args.out} is of {'full' if found['full'] else 'fewer'} tries: give another --out")
-    facts = command.facts("tests/chaos/run.py", [word for word in sys.argv[1:] if word != args.out])
+    facts = cli.facts("tests/chaos/run.py", [word for word in sys.argv[1:] if word != args.out])
     return {**facts, "full": full, "seconds": 0, "rows": []}
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from jobs import ROOT, STEPS, command, end, finish, one_line, run, start
 
-from scaling.rows import read_csv
+from scaling.csv_io import read_csv
 
 pytestmark = pytest.mark.mpi
 #: Short games, so that trials have scores after seconds; updates of a fraction of a second.

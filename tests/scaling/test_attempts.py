@@ -18,8 +18,20 @@ FACTS = {
     "rate_above_0_s": None,
     "end": {},
 }
-SEEDS = ["scaling.seeds", "--preset", "default", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
-GAMES = ["scaling.games", "--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
+SEEDS = ["scaling.score.seeds", "--preset", "default", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
+GAMES = [
+    "scaling.score.games",
+    "--games",
+    "ALE/Pong-v5",
+    "--seeds",
+    "0",
+    "--ranks",
+    "1",
+    "--out",
+    "out",
+    "--runs",
+    "runs",
+]
 
 
 def called(cwd, line, *words):
@@ -43,9 +55,15 @@ def games_result(preset):
         (SEEDS, "default-s0", seeds_result(18), ["--", "--hidden", "7"], "default-s0.json has flags"),
         (SEEDS, "default-s0", {**seeds_result(18), "ranks": 2}, [], "has ranks 2, not 1: give another --out"),
         (SEEDS, "default-s0", FACTS | {"columns": [], "curve": []}, [], "default-s0.json has flags []"),
-        (SEEDS, "default-s0", {"rows": []}, [], "default-s0.json is no result of python -m scaling.seeds"),
+        (SEEDS, "default-s0", {"rows": []}, [], "default-s0.json is no result of python -m scaling.score.seeds"),
         (GAMES, "Pong-v5-s0", games_result("karpathy"), [], "has preset karpathy, not default"),
-        (GAMES, "Pong-v5-s0", {"rows": []}, ["--table"], "Pong-v5-s0.json is no result of python -m scaling.games"),
+        (
+            GAMES,
+            "Pong-v5-s0",
+            {"rows": []},
+            ["--table"],
+            "Pong-v5-s0.json is no result of python -m scaling.score.games",
+        ),
     ],
 )
 def test_results_of_something_else_are_refused(tmp_path, line, name, content, words, said):

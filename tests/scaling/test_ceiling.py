@@ -11,7 +11,7 @@ from jobs import SMALL, one_line, run
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi.world import World
-from scaling.ceiling import parts, report, stubs
+from scaling.measure.ceiling import parts, report, stubs
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
 KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "bytes_per_update", "exchanges_per_update"}
@@ -19,7 +19,7 @@ QUICK = ["--seconds", "0.05", "--repeats", "1", "--json", *SMALL, "--max-frames"
 
 
 def ceiling(cwd, *args):
-    return run([sys.executable, "-m", "scaling.ceiling", *map(str, args)], cwd)
+    return run([sys.executable, "-m", "scaling.measure.ceiling", *map(str, args)], cwd)
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from jobs import SMALL, one_line, run
 
-from scaling.command import claim
-from scaling.cost import ratio
-from scaling.points import check_whole
-from scaling.rows import read_csv
+from scaling.cli import claim
+from scaling.csv_io import read_csv
+from scaling.measure.cost import ratio
+from scaling.measure.timed_run import check_whole
 
 
 def cost(cwd, *words):
-    return run([sys.executable, "-m", "scaling.cost", *map(str, words)], cwd)
+    return run([sys.executable, "-m", "scaling.measure.cost", *map(str, words)], cwd)
 
 
 def test_a_flag_is_measured(tmp_path):
@@ -26,7 +26,7 @@ def test_a_flag_is_measured(tmp_path):
     assert found == {"rows": found["rows"], **ratio(pairs)} and len(pairs) == 2 and min(pairs) > 0
     rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 1)
     assert [row["with"] for row in rows] == [row["with"] for row in found["rows"]]
-    assert facts["command"].startswith("python -m scaling.cost '--of=--elastic --update-epochs 4'")
+    assert facts["command"].startswith("python -m scaling.measure.cost '--of=--elastic --update-epochs 4'")
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
 
 
@@ -41,14 +41,18 @@ def test_a_run_that_its_time_cut_is_no_measurement(tmp_path):
 
 def test_other_results_are_not_written_over(tmp_path):
     (tmp_path / "out").mkdir()
-    for text in ("# pg_mpi cost 1\n# command: python -m scaling.cost --of=--elastic --out out\na\n", "mine"):
+    for text in ("# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--elastic --out out\na\n", "mine"):
         (tmp_path / "out/cost.csv").write_text(text)
         refused = cost(tmp_path, "--of=--trace", "--out", "out")
         assert refused.returncode == 2 and "holds the result of another command" in one_line(refused)
         assert (tmp_path / "out/cost.csv").read_text() == text
-    claim(tmp_path / "out2", "cost.csv", "scaling.cost", ["--of=--trace"])
-    (tmp_path / "out2/cost.csv").write_text("# pg_mpi cost 1\n# command: python -m scaling.cost --of=--trace --out x\n")
-    claim(tmp_path / "out2", "cost.csv", "scaling.cost", ["--json", "--out", "out2", "--of=--trace"])  # the same again
+    claim(tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--of=--trace"])
+    (tmp_path / "out2/cost.csv").write_text(
+        "# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--trace --out x\n"
+    )
+    claim(
+        tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--json", "--out", "out2", "--of=--trace"]
+    )  # the same again
 
 
 def test_the_interval():

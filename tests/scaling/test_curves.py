@@ -9,13 +9,13 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
-from scaling import curves, search, seeds
 from scaling.pictures import learning
+from scaling.score import learning_curves, search, seeds
 from scaling.tables import seeds_table, spread
 
 
 def line(wall_s, return_mean, games=200, reward_sum=0.0, reward_count=0):
-    keys = dict.fromkeys(curves.COLUMNS, 0.0)
+    keys = dict.fromkeys(learning_curves.COLUMNS, 0.0)
     steps = int(wall_s * 1000)
     return keys | {
         "wall_s": wall_s,
@@ -31,26 +31,26 @@ def line(wall_s, return_mean, games=200, reward_sum=0.0, reward_count=0):
 
 def test_a_target_counts_from_a_hundred_games_on():
     lines = [line(1.0, 20.0, games=99), line(2.0, 0.0, games=100), line(3.0, 0.5), line(4.0, 18.0), line(5.0, 19.0)]
-    above = curves.time_to(lines, 0.0, strictly=True)
+    above = learning_curves.time_to(lines, 0.0, strictly=True)
     assert above == {"wall_s": 3.0, "env_steps": 3000, "frames": 12_000, "games": 200, "core_s": 6.0}
-    assert curves.time_to(lines, 18.0, strictly=False)["wall_s"] == 4.0
-    assert curves.time_to(lines, 20.0, strictly=False) is None
+    assert learning_curves.time_to(lines, 18.0, strictly=False)["wall_s"] == 4.0
+    assert learning_curves.time_to(lines, 20.0, strictly=False) is None
 
 
 def test_the_ancestors_criterion_by_hand():
     """Four seconds of lost points, then won ones: r = -1, then 1 - 2 * 0.95**n, above 0 from n = 14 on."""
     lines = [line(4.0, -21, reward_sum=-8, reward_count=8), line(60.0, 0, reward_sum=56, reward_count=56)]
-    times, means, smoothed = curves.reward_rates(lines)
+    times, means, smoothed = learning_curves.reward_rates(lines)
     np.testing.assert_allclose(times[:3], [2, 4, 6])
     np.testing.assert_allclose(means[:4], [-1, -1, 1, 1])
     np.testing.assert_allclose(smoothed[:4], [-1, -1, -0.9, -0.805])
-    assert curves.time_to_rate(lines) == 4 + 2 * 14
-    assert curves.time_to_rate(lines[:1]) is None
+    assert learning_curves.time_to_rate(lines) == 4 + 2 * 14
+    assert learning_curves.time_to_rate(lines[:1]) is None
 
 
 def test_windows_without_a_point_are_left_out():
     lines = [line(10.0, -21), line(12.0, -21, reward_sum=-1, reward_count=2)]
-    times, means, _ = curves.reward_rates([*lines, line(13.0, -21)])
+    times, means, _ = learning_curves.reward_rates([*lines, line(13.0, -21)])
     assert times.tolist() == [12.0] and means.tolist() == [-0.5]
 
 
@@ -115,13 +115,15 @@ def test_a_search_runs_once_and_compares_by_steps(tmp_path):
     (tmp_path / "try.json").write_text(json.dumps({"common": flags, "try": {"a": "", "b": "--gamma 0.9"}}))
     words = [str(tmp_path / "try.json"), "--seeds", "0-0", "--steps", "128", "--out", str(tmp_path / "out.jsonl")]
     first = subprocess.run(
-        [sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "scaling.score.search", *words], capture_output=True, text=True, timeout=120
     )
     assert first.returncode == 0, first.stderr
     results = [json.loads(text) for text in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(r["name"], r["end"]["env_steps"]) for r in results] == [("a", 128), ("b", 128)]
     assert all(r["command"].endswith(" --run-dir run") for r in results)  # no folder of this machine
-    again = subprocess.run([sys.executable, "-m", "scaling.search", *words], capture_output=True, text=True, timeout=60)
+    again = subprocess.run(
+        [sys.executable, "-m", "scaling.score.search", *words], capture_output=True, text=True, timeout=60
+    )
     assert again.stdout == first.stdout and "1 of" not in again.stderr
 
 
@@ -133,7 +135,7 @@ def test_a_wrong_flag_stops_a_search_before_it_starts(tmp_path):
 
 @pytest.mark.parametrize("seeds", ["4-0", "a", "1-", "-1", "0-4,,7"])
 def test_a_wrong_range_of_seeds_is_one_line(tmp_path, seeds):
-    for module in ("scaling.seeds", "scaling.search try.json"):
+    for module in ("scaling.score.seeds", "scaling.score.search try.json"):
         words = [sys.executable, "-m", *module.split(), f"--seeds={seeds}", "--out", str(tmp_path / "out")]
         (tmp_path / "try.json").write_text('{"common": "", "try": {}}')
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pg_mpi.config.errors import UsageError
-from scaling.exchange import NAMED, Network, allreduce, fitted, named, two_levels
+from scaling.model.exchange import NAMED, Network, allreduce, fitted, named, two_levels
 
 NET = Network(alpha=2e-6, beta=1e-9, gamma=1e-10)
 

@@ -9,14 +9,14 @@ import pytest
 from jobs import one_line, run
 
 from pg_mpi.files.csv_table import write_csv
-from scaling import laws
-from scaling.rows import read_csv
+from scaling.csv_io import read_csv
+from scaling.model import scaling_laws
 
 RANKS = [1, 2, 4, 8, 16, 32]
 
 
 def fit(cwd, *words):
-    return run([sys.executable, "-m", "scaling.fit", *map(str, words)], cwd)
+    return run([sys.executable, "-m", "scaling.model.fit", *map(str, words)], cwd)
 
 
 def test_the_story_of_44000_steps_a_second(tmp_path):
@@ -50,11 +50,13 @@ def test_the_story_with_what_one_core_really_made(tmp_path):
     assert needed["high"] is None or needed["high"] > needed["ranks"] + 5
 
 
-@pytest.mark.parametrize("law, truth", [(laws.AMDAHL, (400.0, 0.03)), (laws.USL, (400.0, 0.03, 0.0005))])
+@pytest.mark.parametrize(
+    "law, truth", [(scaling_laws.AMDAHL, (400.0, 0.03)), (scaling_laws.USL, (400.0, 0.03, 0.0005))]
+)
 def test_a_law_is_found_in_its_own_points(law, truth):
     speed, serial, cross = (*truth, 0.0)[:3]
     sps = [speed * n / (1 + serial * (n - 1) + cross * n * (n - 1)) for n in RANKS]
-    found = laws.fit(law, RANKS, sps, targets=[2000, 1e9])
+    found = scaling_laws.fit(law, RANKS, sps, targets=[2000, 1e9])
     for name, value in zip(law.parameters, truth):
         assert found["parameters"][name]["value"] == pytest.approx(value, rel=1e-6)
     assert abs(found["left_out"]["error"]) < 1e-6
@@ -70,21 +72,24 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     truth = 300 * ranks / (1 + 0.05 * (ranks - 1))
     for seed in range(60):
         sps = truth * np.exp(0.03 * rng.standard_normal(len(ranks)))
-        serial = laws.fit(laws.AMDAHL, ranks, sps, seed=seed)["parameters"]["contention"]
+        serial = scaling_laws.fit(scaling_laws.AMDAHL, ranks, sps, seed=seed)["parameters"]["contention"]
         held += serial["low"] <= 0.05 <= serial["high"]
     assert 50 <= held <= 60, f"{held} of 60 intervals of 95 % hold the truth"
 
 
 def test_points_that_only_fall():
     """Slower on four ranks than on two: a serial share of 1 at the most, and one rank is as fast as any."""
-    found = laws.fit(laws.AMDAHL, [2, 4], [1800, 1100], [5000])
+    found = scaling_laws.fit(scaling_laws.AMDAHL, [2, 4], [1800, 1100], [5000])
     assert found["parameters"]["contention"]["value"] == pytest.approx(1)
     assert found["parameters"]["speed"]["value"] == pytest.approx((1800**2 + 1100**2) / 2900)
     assert found["needed"][0]["ranks"] is None
 
 
 def test_too_few_points():
-    one, two = laws.fit(laws.LINE, [2], [800], [1000]), laws.fit(laws.LINE, [1, 2], [400, 800], [4000])
+    one, two = (
+        scaling_laws.fit(scaling_laws.LINE, [2], [800], [1000]),
+        scaling_laws.fit(scaling_laws.LINE, [1, 2], [400, 800], [4000]),
+    )
     assert one["problem"] == "needs 2 different numbers of ranks"
     assert two["needed"] == [{"sps": 4000, "ranks": 10, "low": None, "high": None, "interval": False}]
     assert two["left_out"] is None and two["parameters"]["b"]["low"] is None

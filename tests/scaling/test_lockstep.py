@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from jobs import one_line, run
 
-from scaling.lockstep.times import Times, group_of, ideal
+from scaling.measure.lockstep.times import Times, group_of, ideal
 
 
 def lockstep(cwd, *words):
-    return run([sys.executable, "-m", "scaling.lockstep", *map(str, words)], cwd)
+    return run([sys.executable, "-m", "scaling.measure.lockstep", *map(str, words)], cwd)
 
 
 def test_three_ways(tmp_path):

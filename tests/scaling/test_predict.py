@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from jobs import SMALL, command, one_line, run
 
-from scaling.exchange import Network, allreduce
-from scaling.predict import probe
-from scaling.predict.measured import Costs, Table, crowded, levelled
-from scaling.predict.model import SMALL as SMALL_EXCHANGES
-from scaling.predict.model import lengths, predict, taking_turns, waiting_ci95
+from scaling.model.exchange import Network, allreduce
+from scaling.model.predict import probe
+from scaling.model.predict.measured import Costs, Table, crowded, levelled
+from scaling.model.predict.model import SMALL as SMALL_EXCHANGES
+from scaling.model.predict.model import lengths, predict, taking_turns, waiting_ci95
 
 SETTINGS = {
     "sync": "episode",
@@ -173,7 +173,7 @@ def test_touched_rows_grow_as_their_unions_do():
 
 
 def predicted(cwd, *words):
-    return run([sys.executable, "-m", "scaling.predict", *map(str, words)], cwd)
+    return run([sys.executable, "-m", "scaling.model.predict", *map(str, words)], cwd)
 
 
 def test_a_real_run(tmp_path):

@@ -6,12 +6,12 @@ import sys
 import pytest
 from jobs import one_line, run
 
-from scaling.rows import read_csv
+from scaling.csv_io import read_csv
 
 
 def test_the_ways_are_timed(tmp_path):
     words = ["--entries", "3000", "--growth", "100,1e4", "--batch", "200", "--repeats", "2", "--out", "out", "--json"]
-    result = run([sys.executable, "-m", "scaling.replay", *words], tmp_path)
+    result = run([sys.executable, "-m", "scaling.measure.replay_speed", *words], tmp_path)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     assert found["naive_ms"] == found["prob_ms"] + found["draw_ms"] and found["entries"] == 3000
@@ -27,5 +27,5 @@ def test_the_ways_are_timed(tmp_path):
     "words, said", [(["--entries", "0"], "--entries must be"), (["--growth", "10,x"], "--growth must be")]
 )
 def test_bad_input_is_one_line(tmp_path, words, said):
-    refused = run([sys.executable, "-m", "scaling.replay", *words], tmp_path)
+    refused = run([sys.executable, "-m", "scaling.measure.replay_speed", *words], tmp_path)
     assert refused.returncode == 2 and said in one_line(refused)

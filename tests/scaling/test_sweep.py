@@ -6,7 +6,7 @@ import sys
 import pytest
 from jobs import SMALL, one_line, run
 
-from scaling.rows import read_csv
+from scaling.csv_io import read_csv
 
 SHORT = [*SMALL, "--max-frames", "400", "--seconds", "10", "--warmup", "2"]
 

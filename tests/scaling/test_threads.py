@@ -7,7 +7,7 @@ from jobs import one_line, run
 
 
 def threads(cwd, *words):
-    return run([sys.executable, "-m", "scaling.threads", *map(str, words)], cwd)
+    return run([sys.executable, "-m", "scaling.measure.threads", *map(str, words)], cwd)
 
 
 def test_threads(tmp_path):

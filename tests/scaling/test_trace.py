@@ -8,7 +8,7 @@ from jobs import STEPS, metrics, one_line, run, train
 
 
 def trace(cwd, *words):
-    return run([sys.executable, "-m", "scaling.trace", *map(str, words)], cwd)
+    return run([sys.executable, "-m", "scaling.measure.timeline", *map(str, words)], cwd)
 
 
 @pytest.mark.parametrize("ways", [["--max-frames", "1200"], STEPS])

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from jobs import SMALL, STEPS, command, deterministic, finish, newest, one_line, run, start
 
-from scaling.rows import read_csv
-from scaling.virtual.__main__ import for_each
-from scaling.virtual.answer import answer, enough
-from scaling.virtual.world import Hub
+from scaling.csv_io import read_csv
+from scaling.model.virtual.__main__ import for_each
+from scaling.model.virtual.answer import answer, enough
+from scaling.model.virtual.world import Hub
 
 GAMES = ["--max-frames", "1200", "--total-timesteps", "3000", "--seed", "3"]
 
 
 def virtual(cwd, *words, **kind):
-    return run([sys.executable, "-m", "scaling.virtual", *map(str, words)], cwd, **kind)
+    return run([sys.executable, "-m", "scaling.model.virtual", *map(str, words)], cwd, **kind)
 
 
 @pytest.mark.parametrize("ranks, ways", [(1, GAMES), (2, GAMES), (2, [*STEPS, *GAMES]), (4, GAMES)])
@@ -46,19 +46,30 @@ def test_the_same_weights_as_real_ranks(tmp_path, ranks, ways):
 
 def test_it_is_checked_against_real_ranks(tmp_path):
     line = ["--ranks", 2, "--repeats", 1, "--steps-per-rank", 1500, "--out", "out", "--json", "--max-frames", "1200"]
-    done = run([sys.executable, "-m", "scaling.virtual.check", *map(str, line), *SMALL], tmp_path)
+    done = run([sys.executable, "-m", "scaling.model.virtual.check", *map(str, line), *SMALL], tmp_path)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
     assert row["ranks"] == 2 and row["same_weights"] and "the same" in done.stdout
     assert row["real_s"] > 0 and row["virtual_s"] > 0 and row["error"] == row["virtual_s"] / row["real_s"] - 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
-    refused = run([sys.executable, "-m", "scaling.virtual.check", "--total-timesteps", "9"], tmp_path)
+    refused = run([sys.executable, "-m", "scaling.model.virtual.check", "--total-timesteps", "9"], tmp_path)
     assert refused.returncode == 2 and "--total-timesteps means nothing here" in one_line(refused)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path, number):
-    line = [sys.executable, "-m", "scaling.virtual", "--ranks", "2,3", "--out", "out", *SMALL, "--max-frames", "400"]
+    line = [
+        sys.executable,
+        "-m",
+        "scaling.model.virtual",
+        "--ranks",
+        "2,3",
+        "--out",
+        "out",
+        *SMALL,
+        "--max-frames",
+        "400",
+    ]
     job = start(line, tmp_path)
     metrics = tmp_path / "out/run-000002/metrics.jsonl"
     deadline = time.monotonic() + 60

@@ -6,11 +6,11 @@ import sys
 import pytest
 from jobs import one_line, run
 
-from scaling.waiting import compare, longest_to_mean
+from scaling.measure.waiting import compare, longest_to_mean
 
 
 def waiting(cwd, *args):
-    return run([sys.executable, "-m", "scaling.waiting", *map(str, args)], cwd)
+    return run([sys.executable, "-m", "scaling.measure.waiting", *map(str, args)], cwd)
 
 
 def test_both_modes(tmp_path):

@@ -11,7 +11,7 @@ from oracle import bandit_loop as slow
 
 from pg_mpi.bandit import plan, testbed
 from pg_mpi.bandit.methods import best
-from scaling.rows import read_csv
+from scaling.csv_io import read_csv
 
 ORACLES = {
     "epsilon:0.1": lambda arms: slow.Epsilon(arms, 0.1),

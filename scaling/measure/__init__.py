@@ -1,0 +1,1 @@
+"""Measuring speed: real runs on this machine's cores."""

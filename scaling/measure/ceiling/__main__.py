@@ -1,0 +1,107 @@
+"""How near training is to the emulator's own speed, and what each part costs: ``python -m scaling.measure.ceiling``.
+
+The command starts its ranks itself. All parts play the same games, those of the policy in training, in turns, so that
+a drift of the machine hits all alike. Nothing of the training it does is kept.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi.launch import mpirun
+from scaling import cli
+from scaling.measure import timed_run
+from scaling.measure.ceiling import report
+from scaling.pictures import speed
+
+#: Settings of a run that make no sense here: how long to train, and where.
+REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks", "elastic"}
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m scaling.measure.ceiling",
+        description="Measure the emulator alone, then with one part of playing more each time, then training, then "
+        "training with one part taken out (a stub). The table says what each costs and how near it comes to the "
+        "emulator's speed. It starts its own ranks: no mpirun in front.",
+        epilog="Every other flag is one of pg_mpi.train: --resume RUN measures with the policy of another run, "
+        "--envs-per-rank 8 --sync steps another way of playing. About 10 x SECONDS x REPEATS in all. Start-up is not "
+        "in the speeds; it is reported by itself. Leave the machine alone while it measures.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--ranks", metavar="N", help="MPI ranks (default: one per usable hardware thread)")
+    p.add_argument("--seconds", metavar="S", default="5", help="length of each measurement (default: 5)")
+    p.add_argument("--repeats", metavar="R", default="4", help="measurements of each part (default: 4)")
+    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--out", metavar="FOLDER", help="also write ceiling.json and ceiling.png there (extra: plot)")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def prepare(argv):
+    """The checked words of the command line: (args, config, names of the training settings given there).
+
+    Raises ``UsageError``.
+    """
+    args, rest = parser().parse_known_args(argv)
+    cli.check_flags(rest, parser(), REFUSED)
+    args.ranks = mpirun.usable_threads() if args.ranks is None else checked(integer(), args.ranks, "--ranks")
+    args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
+    args.repeats = checked(integer(), args.repeats, "--repeats")
+    config, given = parse_train(["--preset", args.preset, *rest])
+    config.check(args.ranks, given)
+    if not config.env_id.startswith("ALE/") or config.policy != "usual":
+        raise UsageError(f"the parts of {config.env_id} are not known here: give an Atari game, and our own policy")
+    return args, config, given
+
+
+def main(argv):
+    """Measure and tell; the process's exit code."""
+    cli.refuse_mpirun()
+    args, config, _ = prepare(argv)
+    if args.out:
+        cli.claim(args.out, "ceiling.json", "scaling.measure.ceiling", argv)
+    with tempfile.TemporaryDirectory(prefix="ceiling-") as folder:
+        start = mpirun.mpirun_command(args.ranks) if args.ranks > 1 else []
+        code, *_ = timed_run.run(
+            [*start, sys.executable, "-m", "scaling.measure.ceiling.ranks", folder, *argv], told=True
+        )
+        if code:
+            return code
+        with open(os.path.join(folder, "measured.json"), encoding="utf-8") as file:
+            measured = json.load(file)
+    result = {
+        **report.summary(measured.pop("speeds"), args.ranks),
+        "ranks": args.ranks,
+        "preset": args.preset,
+        "seconds": args.seconds,
+        "repeats": args.repeats,
+        **cli.facts("scaling.measure.ceiling", argv),
+        **measured,
+    }
+    print(report.table(result), flush=True)
+    if args.out:
+        write(args.out, result)
+    if args.json:
+        print(json.dumps(result), flush=True)
+    return 0
+
+
+def write(folder, result):
+    """The result and, where matplotlib is there, its picture."""
+    write_json(os.path.join(folder, "ceiling.json"), result)
+    if importlib.util.find_spec("matplotlib"):
+        speed.draw_parts(os.path.join(folder, "ceiling.png"), result)
+    else:
+        print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    cli.run(main)

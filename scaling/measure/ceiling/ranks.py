@@ -1,0 +1,178 @@
+"""What each rank of ``scaling.measure.ceiling`` does: every part of training, one after another, again and again.
+
+    python -m scaling.measure.ceiling.ranks FOLDER [the words of scaling.measure.ceiling ...]
+
+writes ``measured.json`` into FOLDER. ``scaling.measure.ceiling`` starts it, under mpirun where there are several ranks.
+"""
+
+import contextlib
+import dataclasses
+import io
+import os
+import sys
+import time
+from time import perf_counter
+
+from pg_mpi import STARTED
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.mpi import process
+from pg_mpi.mpi.launch import launch_env
+from scaling.measure.ceiling import parts, stubs
+from scaling.measure.ceiling.__main__ import prepare
+
+
+def main(world, argv):
+    """Measure, and write the result. Collective: every rank must call this."""
+    folder, *words = argv
+    args, config, given = world.on_root(_settings, words, world.size)
+    config = dataclasses.replace(config, run_dir=os.path.join(folder, "run"))
+    switch = stubs.StubWorld(world)
+    with contextlib.redirect_stdout(io.StringIO()):  # the trainer's own words; the result has standard output
+        bench = parts.Bench(switch, config, given)
+    startup = time.monotonic() - STARTED
+    measuring = Measuring(world, switch, bench, args.seconds)
+    measuring.run(args.repeats)
+    if world.rank == 0:
+        result = {"startup_s": startup, "mpi": world.mpi_version(), **measuring.result()}
+        write_json(os.path.join(folder, "measured.json"), result)
+    return 0
+
+
+def _settings(words, ranks):
+    args, config, given = prepare(words)
+    launch_env.check_launch(ranks)
+    return args, config, given
+
+
+class Measuring:
+    """The speeds of all parts on this job's ranks. Collective: every rank must call the constructor and ``run``.
+
+    A speed is the sum over ranks of a rank's steps by its own seconds. In training a rank's seconds hold its wait
+    for the others. In the parts without an exchange no rank waits, and each plays whole rounds for at least
+    ``seconds``; putting the envs back in between is not counted.
+    """
+
+    def __init__(self, world, switch, bench, seconds):
+        self._world, self._switch, self._bench, self._seconds = world, switch, bench, seconds
+        self._speeds, self._history, self._trained = {}, [], 0.0
+
+    def run(self, repeats):
+        """Train a while, then measure each part ``repeats`` times in turns."""
+        self._say("training to warm up")
+        self._train(self._true_update)
+        self._history, self._trained = self._history[-1:], 0.0
+        for repeat in range(repeats):
+            self._say(f"repeat {repeat + 1} of {repeats}, {self._seconds:g} s each")
+            steps, seconds = self._train(self._true_update)
+            self._trained += seconds
+            self._note("train", steps, seconds)
+            self._bench.mark()
+            scripts = self._bench.record()
+            self._replays(scripts)
+            self._stubs(scripts)
+
+    def _replays(self, scripts):
+        """The same games with one part more each time, up to the player itself."""
+        bench = self._bench
+        envs, network = bench.envs, bench.network
+        self._note("emulator", *self._repeat(lambda: parts.emulate(envs, scripts), scripts))
+        self._note("features", *self._repeat(lambda: parts.look(envs, scripts), scripts))
+        self._note("inference", *self._repeat(lambda: parts.look(envs, scripts, network), scripts))
+        self._note("sampling", *self._repeat(lambda: parts.look(envs, scripts, network, draw=True), scripts))
+        self._note("play", *self._repeat(bench.play, scripts))
+        if bench.scripts() != scripts:
+            raise RuntimeError("the player, put back to where it was, played other games than before")
+
+    def _stubs(self, scripts):
+        """Training with one part less each time. The run is put back after each."""
+        bench = self._bench
+        for name, stub, update in (
+            ("no_emulator", stubs.without_emulator(bench, scripts), self._update),
+            ("no_policy", stubs.without_policy(bench, scripts), self._rewound_update),
+            ("no_exchange", stubs.without_exchange(self._switch), self._update),
+        ):
+            with stub as games:
+                steps, seconds = self._train(update)
+            if games and sum(game.acts for game in games) != steps:
+                raise RuntimeError(f"{name}: not every step was played by the stub")
+            bench.put_back()
+            self._note(name, steps, seconds)
+
+    # -- one measurement --------------------------------------------------------------------------------
+
+    def _repeat(self, play, scripts):
+        """Play the recorded round again and again: (steps, seconds) of this rank."""
+        spent, rounds = 0.0, 0
+        self._world.barrier()
+        while spent < self._seconds:
+            self._bench.rewind()
+            begun = perf_counter()
+            play()
+            spent += perf_counter() - begun
+            rounds += 1
+        return rounds * sum(len(script.codes) for script in scripts), spent
+
+    def _train(self, update):
+        """Updates until the time is up: (steps, seconds) of this rank, the wait for the others included."""
+        steps, up = 0, False
+        self._world.barrier()
+        begun = perf_counter()
+        while not up:
+            update()
+            steps += self._bench.played
+            (up,) = self._switch.any(perf_counter() - begun >= self._seconds)
+        return steps, perf_counter() - begun
+
+    def _update(self):
+        """One update, as ``pg_mpi.train`` does it."""
+        self._bench.play()
+        self._bench.learn()
+        self._bench.report()
+
+    def _rewound_update(self):
+        self._bench.rewind()
+        self._update()
+
+    def _true_update(self):
+        """One update with the proofs and checkpoints that fall due."""
+        self._update()
+        if self._world.rank == 0:
+            self._history.append(self._bench.metrics)
+        self._bench.keep()
+
+    def _note(self, part, steps, seconds):
+        """Add one speed, steps/s of all ranks, to those of its part."""
+        speed = sum(steps / seconds for steps, seconds in self._world.gather_all((steps, seconds)))
+        self._speeds.setdefault(part, []).append(speed)
+        self._say(f"  {part:<12} {speed:10,.0f} steps/s")
+
+    def _say(self, line):
+        if self._world.rank == 0:
+            print(line, file=sys.stderr, flush=True)
+
+    # -- rank 0 alone -----------------------------------------------------------------------------------
+
+    def result(self):
+        """All speeds, and what the measured updates moved and took. Rank 0 only."""
+        before, *_, last = self._history
+        updates, exchanges, size = (last[name] - before[name] for name in ("update", "exchanges", "bytes_exchanged"))
+        phases = {
+            name: sum(line["phase_s"][name] for line in self._history[1:]) / self._trained for name in last["phase_s"]
+        }
+        policy = self._bench.policy
+        # an exchange holds the touched rows, what follows the first layer, and the weight
+        numbers = size / exchanges / policy.theta.itemsize
+        return {
+            "speeds": self._speeds,
+            "updates": updates,
+            "exchanges_per_update": exchanges / updates,
+            "bytes_per_update": size / updates,
+            "touched_rows": (numbers - policy.tail - 1) / policy.width,
+            "rows": policy.rows,
+            "phase_share": phases,
+            **{name: last[name] for name in ("env_steps", "length_mean", "return_mean")},
+        }
+
+
+if __name__ == "__main__":
+    process.run(main, sys.argv[1:], optional_mpi=True)

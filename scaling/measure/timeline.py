@@ -1,0 +1,126 @@
+"""The traces of a run's ranks in one file, and what they say of waiting: ``python -m scaling.measure.timeline RUN``."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.files.figure_file import check_picture, picture
+from pg_mpi.files.run_folder import write_json
+from pg_mpi.files.trace_file import PLAY
+from scaling import cli
+from scaling.pictures import timeline
+
+NAME = re.compile(r"rank-(\d+)-start-(\d+)\.json")
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m scaling.measure.timeline",
+        description="Merge the traces of all ranks of a run that was trained with --trace into RUN/trace/merged.json, "
+        "which ui.perfetto.dev and chrome://tracing open, and tell who waited for whom.",
+        epilog="All ranks are on rank 0's clock. A trace that a kill cut short is read as far as it goes.",
+        allow_abbrev=False,
+    )
+    p.add_argument("run", metavar="RUN", help="the run's folder")
+    p.add_argument("--start", metavar="N", help="which start of the run, from 0 (default: the last)")
+    p.add_argument("--picture", metavar="PNG", help="also draw the first --updates updates (extra: plot)")
+    p.add_argument("--from", dest="first", metavar="N", default="2", help="first update of the picture (default: 2)")
+    p.add_argument("--updates", metavar="K", default="3", help="updates in the picture (default: 3)")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def main(argv):
+    """Merge and tell; the process's exit code."""
+    args = parser().parse(argv)
+    start = checked(integer(0), args.start, "--start") if args.start else None
+    first, updates = checked(integer(), args.first, "--from"), checked(integer(), args.updates, "--updates")
+    if args.picture:
+        check_picture(args.picture, "--picture")
+    events = merge(args.run, start)
+    shown = range(first, first + updates)
+    if args.picture and not any(block["args"]["update"] in shown for block in _blocks(events)):
+        raise UsageError(f"the traces hold no update from {first} on: give a smaller --from")
+    place = os.path.join(args.run, "trace", "merged.json")
+    result = {"merged": place, **summary(events)}
+    write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
+    print(f"{result['ranks']} ranks, {result['updates']} updates, {len(events):,} events: {place}")
+    for rank, share in enumerate(result["wait_share"]):
+        longest = result["longest"][rank]
+        print(
+            f"  rank {rank}: waits {share:.1%} of the time; played longest in {longest} of {result['updates']} updates"
+        )
+    if args.picture:
+        picture(timeline.draw_trace, args.picture, events, shown)
+    if args.json:
+        print(json.dumps(result))
+    return 0
+
+
+def merge(run, start=None):
+    """All ranks' events of one start, in the order of time. Raises ``UsageError`` where there are none."""
+    files = {}
+    for path in Path(run, "trace").glob("rank-*.json"):
+        if named := NAME.fullmatch(path.name):
+            files.setdefault(int(named[2]), []).append((int(named[1]), path))
+    if not files:
+        raise UsageError(f"{run} has no traces: train it with --trace")
+    start = max(files) if start is None else start
+    if start not in files:
+        raise UsageError(f"{run} has no trace of start {start}: its starts are {', '.join(map(str, sorted(files)))}")
+    events = [event for _, path in sorted(files[start]) for event in read(path)]
+    return sorted(events, key=lambda event: event.get("ts", -1e18))
+
+
+def read(path):
+    """The events of one rank's file, as far as its whole lines go."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not lines or not lines[0].startswith('{"displayTimeUnit"'):
+        raise UsageError(f"{path} is not a trace of pg_mpi: train again with --trace")
+    events = []
+    for line in lines[1:]:
+        if not line.endswith("},"):
+            break  # the end, or where a kill cut it
+        try:
+            events.append(dict(json.loads(line[:-1])))
+        except (ValueError, TypeError):
+            raise UsageError(f"{path} is damaged: train again with --trace") from None
+    return events
+
+
+def _blocks(events):
+    """What the ranks did, one after another, without what lies within."""
+    return [event for event in events if event["ph"] == "X" and event["tid"] == 0]
+
+
+def summary(events):
+    """Who waited, and who was waited for: lists over ranks."""
+    blocks = _blocks(events)
+    if not blocks:
+        raise UsageError("the traces hold no update: train longer with --trace")
+    ranks = 1 + max(event["pid"] for event in events)
+    begun = min(event["ts"] for event in blocks)
+    span = max(event["ts"] + event["dur"] for event in blocks) - begun
+    waits, played = [0.0] * ranks, {}
+    for event in blocks:
+        if event["name"] == "wait":
+            waits[event["pid"]] += event["dur"]
+        if event["name"] == PLAY:
+            played.setdefault(event["args"]["update"], {})[event["pid"]] = event["dur"]
+    rounds = [each for each in played.values() if len(each) == ranks]
+    longest = [max(each, key=each.get) for each in rounds]
+    return {
+        "ranks": ranks,
+        "updates": len(rounds),
+        "seconds": span / 1e6,
+        "wait_share": [wait / span for wait in waits],
+        "longest": [longest.count(rank) for rank in range(ranks)],
+    }
+
+
+if __name__ == "__main__":
+    cli.run(main)

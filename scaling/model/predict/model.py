@@ -1,0 +1,152 @@
+"""An update on N ranks, put together from its parts: played, waited, learned and exchanged.
+
+Ranks play; all wait for the one with the longest round (order statistics of the measured lengths, cut at
+``ROUND_STEPS``); then each exchange waits for the one with the most samples, is sent, and is followed by the same step
+on all. Ranks that share a core take turns. Those that wait take turns too, for an MPI waits by asking again and again;
+but where it knows that a node has more ranks than cores it yields at each question, and the others go on as if it were
+not there.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from pg_mpi.learning.rollout import ROUND_STEPS
+from scaling.model.exchange import two_levels
+
+DRAWS = 2_000_000  # games, over all simulated rounds
+TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail, not from the few that were seen
+GAME_BYTES = 120  # a rank's games, steps and scores in the exchange of counters, pickled
+POOL = 20_000  # games whose rounds are drawn from
+SMALL = 12  # exchanges of a few bytes in an update, besides those of the epochs
+
+
+RESAMPLES = 40
+
+
+def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0, draws=DRAWS):
+    """What N ranks would do: a JSON-able dict.
+
+    Args:
+        costs: of a measured run.
+        networks: the ``Network`` within a node and the one between nodes, of ``node`` ranks each.
+        cores: that all ranks share (default: one for each). Ranks with a node of their own do not know that they do.
+        minibatch: ``--minibatch-size`` there (default: the run's).
+    """
+    rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
+    rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
+    minibatch, pool = minibatch or costs.settings["minibatch_size"], rounds_of_games(costs, rng)
+    sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
+    for _ in range(rounds):
+        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng, pool).items():
+            sums[name] += value
+    sps = sums["samples"] / sums["seconds"]
+    return {
+        "ranks": ranks,
+        "sps": sps,
+        "wait_fraction": sums["wait"] / sums["seconds"],
+        "allreduce_fraction": sums["allreduce"] / sums["seconds"],
+        "update_s": sums["seconds"] / rounds,
+        "samples_per_update": sums["samples"] / rounds,
+        "exchanges_per_update": sums["exchanges"] / rounds,
+        "bytes_per_update": sums["bytes"] / rounds,
+        "node_hours_per_1e9_steps": 1e9 / sps / 3600 * -(-ranks // node),
+    }
+
+
+def waiting_ci95(costs, *how):
+    """The share of waiting as ``predict(costs, *how)`` would tell it of other games of the same kind: (low, high).
+
+    A percentile bootstrap of the lengths of games: they are what it rests on, and one run has only so many.
+    """
+    rng, waits = np.random.default_rng(0), []
+    for seed in range(RESAMPLES):
+        resampled = dataclasses.replace(costs, lengths=rng.choice(costs.lengths, len(costs.lengths)))
+        waits.append(predict(resampled, *how, seed=seed, draws=DRAWS // RESAMPLES)["wait_fraction"])
+    return tuple(map(float, np.quantile(waits, (0.025, 0.975))))
+
+
+def _round(costs, ranks, networks, node, cores, minibatch, rng, pool):
+    """One update: what was done, and its seconds."""
+    settings = costs.settings
+    steps = steps_of(costs, ranks, rng, pool)
+    speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
+    play, total = steps * costs.step_s * speed, float(steps.sum())
+    plain = settings["method"] == "reinforce"
+    epochs = 1 if plain else settings["update_epochs"]
+    exchanges = 1 if plain else epochs * max(1, round(total / minibatch))
+    size = costs.exchange_bytes(total)
+    learn = epochs * steps * costs.sample_s * speed
+    alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
+    done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
+    own = sum(each.max() for each in done) + ranks / cores * exchanges * (size * costs.byte_s + costs.call_s)
+    wait = sum(each.max() - each.mean() for each in done)
+    sent = exchanges * two_levels(ranks, size, node, *networks)
+    touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], node, *networks)
+    small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, node, *networks)
+    beta = networks[1].beta if ranks > node else 0.0
+    counters = GAME_BYTES * ranks * beta
+    saved = ranks * settings["envs_per_rank"] * costs.state_bytes * beta
+    saved /= settings["checkpoint_every"]
+    return {
+        "samples": total,
+        "seconds": own + sent + touched + small + counters + saved,
+        "wait": wait,
+        "allreduce": sent + touched + counters,
+        "bytes": exchanges * size,
+        "exchanges": exchanges,
+    }
+
+
+def taking_turns(work, cores, yields):
+    """When each of some ranks has done its ``work`` (ranks,), in seconds of a core, on so many cores: sorted seconds.
+
+    ``yields``: whether a rank that is done leaves its core to the others.
+    """
+    work, ranks = np.sort(work), len(work)
+    if not yields:
+        return work * ranks / cores
+    at_work = np.arange(ranks, 0, -1)
+    return np.cumsum(np.diff(work, prepend=0.0) * np.maximum(1.0, at_work / cores))
+
+
+def steps_of(costs, ranks, rng, pool):
+    """Steps that each rank plays in a round: float64 (ranks,). ``pool``: of ``rounds_of_games``."""
+    settings = costs.settings
+    envs = settings["envs_per_rank"]
+    if settings["sync"] == "steps":
+        return np.full(ranks, float(envs * settings["num_steps"]))
+    # Where an env stands in its game is as likely as any other place.
+    played = _games(costs, ranks * envs, rng) if pool is None else rng.choice(pool, ranks * envs)
+    return played.reshape(ranks, envs).sum(axis=1)
+
+
+def rounds_of_games(costs, rng):
+    """The rounds that ``POOL`` times ``games_per_update`` games take; None where no round is cut."""
+    settings = costs.settings
+    if settings["sync"] == "steps" or settings["method"] == "reinforce":
+        return None
+    return cut(_games(costs, POOL, rng))
+
+
+def _games(costs, count, rng):
+    """``count`` times the steps of ``games_per_update`` games."""
+    games = costs.settings["games_per_update"]
+    most = costs.settings["max_frames"] / costs.settings["frame_skip"]
+    return lengths(costs.lengths, count * games, most, rng).reshape(count, games).sum(axis=1)
+
+
+def cut(played):
+    """The rounds of at most ``ROUND_STEPS`` that these games take: float64, one or more for each of ``played``."""
+    rest = np.mod(played, ROUND_STEPS)
+    return np.concatenate((np.full(int((played // ROUND_STEPS).sum()), float(ROUND_STEPS)), rest[rest > 0]))
+
+
+def lengths(seen, count, most, rng):
+    """``count`` game lengths, drawn from those seen, with a tail beyond their ``TAIL`` quantile, up to ``most``."""
+    drawn, edge = rng.choice(seen, count), np.quantile(seen, TAIL)
+    beyond = seen[seen > edge] - edge
+    if len(beyond):
+        tail = drawn > edge
+        drawn[tail] = np.minimum(edge + rng.exponential(beyond.mean(), int(tail.sum())), most)
+    return drawn

@@ -1,0 +1,180 @@
+"""``python -m scaling.model.virtual``: how many ranks learn this game fast? Real training, virtual time."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, checked, duration, integer, real
+from pg_mpi.files import checkpoint_file
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import write_json
+from scaling import cli, sweep
+from scaling.csv_io import read_parts
+from scaling.measure import timed_run
+from scaling.model import exchange
+from scaling.model.virtual import answer
+from scaling.pictures import learning
+from scaling.score import learning_curves
+
+#: Settings that each run has of its own.
+REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
+REFUSED |= {"replay", "elastic"}  # these need ranks of their own
+STOPPED = 75
+KIND = ("virtual", 1)
+#: A number times a power of the ranks' number.
+SCALED = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)x(-?\d+(?:\.\d+)?)?")
+
+
+def parser():
+    """The command line."""
+    p = Parser(
+        prog="python -m scaling.model.virtual",
+        description="Train on N virtual ranks in one process of this machine, for real, to a score, with a clock that "
+        "charges each rank its own measured time and the exchange that a network would need. Tells the score against "
+        "wall-clock and core-hours for each N, the best N for a deadline, and where more ranks stop helping.",
+        epilog="Every other flag is one of pg_mpi.train; with an x a number is for each rank: --minibatch-size 1024x; "
+        "with x0.5 it grows with the root of their number, and x-1 is shared among them: --num-steps 4096x-1. One "
+        "process, so two of these can use two cores. A run that is stopped goes on with the same command. N ranks take "
+        "about N times as long here as they would by themselves. "
+        f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12.",
+        allow_abbrev=False,
+    )
+    p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of virtual ranks (default: 1,2,4,8)")
+    p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
+    p.add_argument(
+        "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
+    )
+    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
+    p.add_argument("--target", metavar="R", default="18", help="train to this mean of 100 games (default: 18)")
+    p.add_argument("--limit", metavar="T", help="stop each run after HH:MM:SS of this machine's time")
+    p.add_argument("--deadline", metavar="T", default="00:05:00", help="best N for which (default: 00:05:00)")
+    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument(
+        "--out", metavar="FOLDER", default="runs/virtual", help="results and run folders (default: runs/virtual)"
+    )
+    p.add_argument("--table", action="store_true", help="only tell what the results there say")
+    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    return p
+
+
+def main(argv):
+    """Train what is not finished, and tell; the process's exit code."""
+    cli.refuse_mpirun()
+    args, rest = parser().parse_known_args(argv)
+    cli.check_flags(rest, parser(), REFUSED)
+    counts = checked(sweep.counts_of, args.ranks, "--ranks")
+    exchange.named(args.network)
+    node = checked(integer(), args.ranks_per_node, "--ranks-per-node")
+    cores = checked(integer(), args.cores, "--cores") if args.cores else None
+    checked(real(), args.target, "--target")
+    limit = checked(duration, args.limit, "--limit") if args.limit else None
+    deadline = checked(duration, args.deadline, "--deadline")
+    words = ["--preset", args.preset, *rest]
+    for ranks in counts:
+        config, given = parse_train(for_each(words, ranks))
+        config.check(ranks, given)
+    make_folder(args.out)
+    same = {"network": args.network, "ranks_per_node": node, "words": words}
+    same |= {"cores_shared": cores, "target": float(args.target)}
+    read_parts(args.out, same)
+    if not args.table:
+        agree(Path(args.out, "settings.json"), same)
+    facts = same | cli.facts("scaling.model.virtual", argv)
+    for ranks in [] if args.table else counts:
+        run, place = Path(args.out, f"run-{ranks:06d}"), Path(args.out, f"ranks-{ranks:06d}.json")
+        begun = time.monotonic()
+        if not (run / "DONE").exists():
+            how = [args.network, str(node), str(cores or ranks)]
+            code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], limit)
+            if code not in (0, STOPPED):
+                return code
+        elif place.exists():
+            continue
+        keep(place, run, ranks, time.monotonic() - begun, facts)
+    results = read_parts(args.out, same)
+    if not results:
+        print("no result yet", file=sys.stderr)
+        return 1
+    said = answer.answer(results, deadline)
+    print(answer.table(results, said), flush=True)
+    newest = max(results, key=lambda result: result["time"])
+    facts = {name: newest[name] for name in facts}
+    write_csv(os.path.join(args.out, "virtual.csv"), *KIND, [answer.flat(row) for row in said["rows"]], facts)
+    figure = picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
+    if args.json:
+        print(json.dumps({**said, "figure": figure}), flush=True)
+    return 0
+
+
+def for_each(words, ranks):
+    """The words of a command line with numbers such as ``1024x`` multiplied by the ranks, or a power: ``2e6x0.5``."""
+    apart = [word for each in words for word in (each.split("=", 1) if each.startswith("--") else [each])]
+    return [_scaled(*found.groups(), ranks) if (found := SCALED.fullmatch(word)) else word for word in apart]
+
+
+def _scaled(number, power, ranks):
+    try:
+        return str(max(1, round(float(number) * ranks ** float(power or 1))))
+    except OverflowError:
+        raise UsageError(f"{number}x{power or ''} is too large with {ranks} ranks: give a smaller number") from None
+
+
+def agree(path, same):
+    """Write down what all runs in a folder have in common, or raise ``UsageError`` where it is something else.
+
+    Their checkpoints do not know of a network, and would go on with another.
+    """
+    if not path.exists():
+        write_json(str(path), same)
+        return
+    try:
+        there = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        raise UsageError(f"{path} is damaged: give another --out") from None
+    if others := [name for name in same if there.get(name) != same[name]]:
+        told = ", ".join(f"{name} {there.get(name)} there, {same[name]} here" for name in others)
+        raise UsageError(f"{path.parent} holds runs of other settings ({told}): give another --out")
+
+
+def train(run, ranks, how, words, limit):
+    """Train on virtual ranks in a process of their own, which a limit or Ctrl-C stops with a checkpoint.
+
+    ``how``: network, ranks per node and cores, as words of ``scaling.model.virtual.train``.
+    """
+    print(f"{ranks} virtual ranks into {run}", file=sys.stderr, flush=True)
+    line = [sys.executable, "-m", "scaling.model.virtual.train", str(ranks), *how, *words, "--run-dir", str(run)]
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
+        try:
+            return job.wait(limit)
+        except subprocess.TimeoutExpired:
+            job.terminate()
+            return job.wait()
+        except BaseException:  # Ctrl-C or a signal: it ends with a checkpoint, and this command with it
+            job.terminate()
+            job.wait()
+            raise
+
+
+def keep(path, run, ranks, seconds, facts):
+    """Write what a run's folder says as its result."""
+    before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
+    newest = checkpoint_file.candidates(str(run))
+    result = {**learning_curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}
+    reached = learning_curves.time_to(timed_run.read_metrics(run), facts["target"], strictly=False)
+    result |= {
+        "at_target": reached,
+        "finished": (run / "DONE").exists(),
+        "checkpoint": os.path.basename(newest[0]) if newest else None,
+    }
+    write_json(str(path), result, indent=None)
+
+
+if __name__ == "__main__":
+    cli.run(main, goes_on=True)

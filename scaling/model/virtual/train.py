@@ -1,0 +1,30 @@
+"""Train on virtual ranks: ``python -m scaling.model.virtual.train RANKS NETWORK NODE CORES [TRAIN FLAGS ...]``.
+
+The run folder is one of ``pg_mpi.train`` like any other, on the virtual clock; ``scaling.model.virtual`` starts this.
+"""
+
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.mpi import pinning
+from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.run.trainer import Trainer
+from pg_mpi.train import loop
+from scaling import cli
+from scaling.model.exchange import NAMED, named, two_levels
+from scaling.model.virtual.shared import SharedParts
+from scaling.model.virtual.world import Hub
+
+
+def main(argv):
+    """Train to the end or to a signal; the exit code of ``pg_mpi.train``."""
+    ranks, network, node, cores = int(argv[0]), named(argv[1]), int(argv[2]), int(argv[3])
+    stop = StopFlag(launched=True)  # the death of scaling.model.virtual ends this too
+    config, given = parse_train(argv[4:])
+    pinning.pin_threads()
+    parts = SharedParts()
+    hub = Hub(ranks, lambda size: two_levels(ranks, size, node, NAMED["memory"], network), crowd=ranks / cores)
+    codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
+    return codes[0]
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,1 @@
+"""Measuring learning: scores over seeds, games and settings."""

@@ -1,0 +1,111 @@
+"""What a run folder says about how fast it learned: times to a score, the ancestor's criterion, a thin curve."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from scaling.machine import cpu_model
+from scaling.measure.timed_run import read_metrics
+
+TARGETS = (0.0, 15.0, 18.0)
+WINDOW = 100  # games, all of them: a mean over fewer does not count
+RATE_WINDOW = 2.0  # seconds
+RATE_SMOOTHING = 0.95
+POINTS = 60  # of a thinned curve
+COLUMNS = ("wall_s", "env_steps", "games", "return_mean", "length_mean", "entropy", "approx_kl", "rss_mb")
+
+
+def read_start(run):
+    """(settings, facts of the first start, number of starts) of a run folder."""
+    config = json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))
+    return config["settings"], config["starts"][0], len(config["starts"])
+
+
+def time_to(lines, target, strictly):
+    """When the mean of the last 100 games first got there, as a dict of costs; None if it never did.
+
+    Args:
+        strictly: True for "above ``target``", False for "at least ``target``".
+    """
+    for line in lines:
+        mean = line["return_mean"]
+        if line["games"] >= WINDOW and (mean > target if strictly else mean >= target):
+            return costs(line)
+    return None
+
+
+def costs(line):
+    """What a run had used up at one of its metrics lines."""
+    return {
+        "wall_s": line["wall_s"],
+        "env_steps": line["env_steps"],
+        "frames": line["frames"],
+        "games": line["games"],
+        "core_s": line["wall_s"] * line["ranks"],
+    }
+
+
+def reward_rates(lines):
+    """Mean reward per point in windows of two seconds, and its smoothed course: (times, means, smoothed).
+
+    The 2016 ancestor's measure of progress: r <- 0.95 r + 0.05 w, from the first window on. An update's rewards
+    are spread evenly over its seconds; windows without a point are left out. ``times`` are the windows' ends.
+    """
+    wall = np.array([0.0] + [line["wall_s"] for line in lines])
+    borders = np.arange(0.0, wall[-1], RATE_WINDOW)
+    sums, counts = (
+        np.diff(np.interp(borders, wall, np.cumsum([0.0] + [line[key] for line in lines])))
+        for key in ("reward_sum", "reward_count")
+    )
+    played = counts > 0
+    times, means = borders[1:][played], sums[played] / counts[played]
+    smoothed, running = np.empty(len(means)), means[0] if len(means) else 0.0
+    for i, mean in enumerate(means):
+        running = smoothed[i] = RATE_SMOOTHING * running + (1 - RATE_SMOOTHING) * mean
+    return times, means, smoothed
+
+
+def time_to_rate(lines):
+    """Seconds until the smoothed reward rate is above 0; None if it never was."""
+    times, _, smoothed = reward_rates(lines)
+    above = np.flatnonzero(smoothed > 0)
+    return float(times[above[0]]) if len(above) else None
+
+
+def thin(lines, points=POINTS):
+    """About ``points`` lines of a run and its last, as rows of ``COLUMNS``."""
+    every = max(1, len(lines) // points)
+    kept = lines[every - 1 :: every]
+    kept += [] if kept and kept[-1] is lines[-1] else lines[-1:]
+    return [[_short(line[column]) for column in COLUMNS] for line in kept]
+
+
+def summary(run):
+    """All of it, as one JSON-able dict."""
+    settings, start, starts = read_start(run)
+    lines = read_metrics(run)
+    last = lines[-1]
+    return {
+        "preset": settings["preset"],
+        "seed": settings["seed"],
+        "ranks": start["ranks"],
+        "command": " ".join(["python -m pg_mpi.train", *start["command"][1:]]),
+        "commit": start["commit"],
+        "versions": start["versions"],
+        "mpi": start["mpi"],
+        "cpu": cpu_model(),
+        "time": start["time"],
+        "starts": starts,
+        "above_0": time_to(lines, TARGETS[0], strictly=True),
+        "at_15": time_to(lines, TARGETS[1], strictly=False),
+        "at_18": time_to(lines, TARGETS[2], strictly=False),
+        "rate_above_0_s": time_to_rate(lines),
+        "end": costs(last) | {key: last[key] for key in ("return_mean", "sps_total", "rss_mb", "exchanges")},
+        "columns": list(COLUMNS),
+        "curve": thin(lines),
+    }
+
+
+def _short(value):
+    return round(value, 4) if isinstance(value, float) else value
