@@ -123,3 +123,10 @@ def test_what_own_md_shows_is_in_the_examples():
     assert len(blocks) == 2
     for line in "\n".join(blocks).splitlines():
         assert line.strip() in kept, line
+
+
+def test_the_architecture_page_names_every_module():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    modules = [path.relative_to(ROOT / "pg_mpi").as_posix() for path in (ROOT / "pg_mpi").rglob("*.py")]
+    named = [name for name in modules if not name.endswith(("__init__.py", "__main__.py"))]
+    assert not [name for name in named if f"`{name}`" not in page]

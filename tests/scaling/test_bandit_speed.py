@@ -31,9 +31,9 @@ def test_the_ways_are_timed(tmp_path):
     assert {"story_ns", "honest_ns", "ours_ns", "config_ns", "f-strings_ns", "argmax_ns"} <= found.keys()
     assert found["speedup"] == found["honest_ns"] / found["ours_ns"] and found["ranks"] == [1, 2]
     assert found["speedup_story"] == found["story_ns"] / found["ours_ns"] and found["fit"]["law"] == "amdahl"
-    rows, _ = read_csv(tmp_path / "out/bandit_speed.csv", "bandit-speed", 1, numbers=("ns",))
+    rows, _ = read_csv(tmp_path / "out/bandit.csv", "bandit-speed", 1, numbers=("ns",))
     assert {row["way"]: row["ns"] for row in rows}["ours"] == found["ours_ns"]
-    assert (tmp_path / "out/bandit_speed.png").stat().st_size > 5_000
+    assert (tmp_path / "out/bandit.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_host_files(tmp_path):
 
 def test_no_mpirun(tmp_path):
     environment = {"PATH": str(tmp_path)}
-    line = [sys.executable, "-c", "import sys; sys.executable = 'x/python'; from scaling import sweep, command; "
-            "sys.argv[1:] = ['--ranks', '2', '--seconds', '1']; command.run(sweep.main)"]  # fmt: skip
+    line = [sys.executable, "-c", "import sys; sys.executable = 'x/python'; from scaling import sweep, cli; "
+            "sys.argv[1:] = ['--ranks', '2', '--seconds', '1']; cli.run(sweep.main)"]  # fmt: skip
     result = run(line, tmp_path, **environment)
     assert result.returncode == 2 and one_line(result).startswith("no mpirun of Open MPI")
