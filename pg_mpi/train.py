@@ -52,8 +52,8 @@ def one_round(world, trainer, stop):
     reason, code = verdict(world, trainer.config, trainer.counters, stop)
     if reason:
         trainer.finish(reason, finished=code == FINISHED, stop=stop)
-    elif trainer.play(stop):
-        trainer.learn()
+    elif (trajectories := trainer.play(stop)) is not None:
+        trainer.learn(trajectories)
         trainer.report()
         trainer.keep()
     return code

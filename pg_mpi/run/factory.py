@@ -8,9 +8,11 @@ from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import imported
 from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.env import action_set as game_actions
-from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.learner import FlopCounter, Learner
 from pg_mpi.learning.optimizer import Adam, RMSProp
-from pg_mpi.learning.self_imitation.learner import SelfImitationLearner
+from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.round_source import Clipped, Reinforce
+from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.policy.custom_policy import CustomPolicy, Unfit
 from pg_mpi.policy.distributions import Categorical, Gaussian
 from pg_mpi.policy.mlp import MLP
@@ -96,7 +98,9 @@ def make_optimizer(config, policy):
     return kind(policy.theta.size)
 
 
-def make_learner(config, policy, world, phases):
-    """What learns from trajectories, with the policy's optimizer."""
-    kind = SelfImitationLearner if config.replay else Learner
-    return kind(policy, make_optimizer(config, policy), config, world, phases)
+def make_learner(config, policy, world, phases, store=None):
+    """The learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
+    store, flops = store or ParameterStore(policy, make_optimizer(config, policy), config), FlopCounter()
+    kinds = [Reinforce if config.method == "reinforce" else Clipped, *([SelfImitation] if config.replay else [])]
+    sources = [kind(policy, config, world, phases, flops) for kind in kinds]
+    return Learner(store, sources, flops, config, world, phases)

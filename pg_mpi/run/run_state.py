@@ -28,7 +28,7 @@ def collect(world, config, env_spec, learner, counters, envs):
         replay_R_NAME                        what rank R remembers, with --replay: see ``ReplayBuffer.state``
     """
     parts = world.gather({env.index: env.state() for env in envs})
-    memories = _gather_memories(world, learner.memory())
+    memories = _gather_memories(world, learner.replay_state())
     if parts is None:
         return None
     by_index = {index: state for part in parts for index, state in part.items()}
@@ -172,7 +172,7 @@ def deal_memories(world, memories, facts, learner):
         if number % world.size == world.rank:
             mine.append((number, parts, told))
     with _taken_apart():
-        learner.recall(mine)
+        learner.restore_replay(mine)
 
 
 def check_size(config, theta):

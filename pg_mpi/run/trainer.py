@@ -50,6 +50,7 @@ class Trainer:
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
         self._stats = None  # of the newest update
+        self._played = 0  # steps of this rank in the newest round
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
@@ -88,30 +89,31 @@ class Trainer:
     # -- the loop's verbs -------------------------------------------------------------------------------
 
     def play(self, stop=False):
-        """Play one round of this rank's envs: True, or False where ``stop`` became true on a rank.
+        """Play one round of this rank's envs: a list of ``Trajectory``, one per env.
 
-        Then every env is back where it was, or begins anew if it cannot be saved: a late round takes seconds, and a
-        batch system may not leave them.
+        None if ``stop`` became true on a rank. The partial round is discarded then, and every env is restored to where
+        the round began, or starts a new game if it cannot be saved.
         """
         if self._copies:
             stop = StopOrLost(stop, self._world)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
-            self._trajectories = self._player.play(self._network, stop)
+            trajectories = self._player.play(self._network, stop)
         with self._phases("wait"):  # for the ranks that play longest
             (stopped,) = self._world.any(stop)
         if stopped:
             for env, state in zip(self._player.envs, before):
                 env.restore(*state)
             self._phases.clear()
-            return False
-        steps = sum(t.length for t in self._trajectories)
-        self._learner.flops += self._network.flops(steps, sum(int(t.counts.sum()) for t in self._trajectories))
-        return True
+            return None
+        self._played = sum(t.length for t in trajectories)
+        active = sum(int(t.counts.sum()) for t in trajectories)
+        self._learner.flops.count(self._network.flops(self._played, active))
+        return trajectories
 
-    def learn(self):
-        """Learn from the round that was played, and count it: all ranks do, or none."""
-        trajectories, envs = self._trajectories, self._player.envs
+    def learn(self, trajectories):
+        """Learn from a round that ``play`` returned, and count it: all ranks do, or none."""
+        envs = self._player.envs
         with self._phases("allreduce"):
             parts = self._world.gather_all([(env.index, *_counts(t)) for env, t in zip(envs, trajectories)])
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
@@ -134,8 +136,8 @@ class Trainer:
         """Write this update's metrics and show the progress."""
         counters, learner = self.counters, self._learner
         if self._trace:
-            self._trace.add(counters.update, self._phases, sum(t.length for t in self._trajectories))
-        timing = self._throughput.read(counters.env_steps, learner.flops)
+            self._trace.add(counters.update, self._phases, self._played)
+        timing = self._throughput.read(counters.env_steps, learner.flops.total)
         if self._world.rank:
             return
         metrics = {

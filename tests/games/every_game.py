@@ -58,7 +58,7 @@ def attempt(world, env_id, place):
     trainer = Trainer(world, *parse_train([*flags, "--run-dir", str(place / "whole")]))
     play(trainer, ROUNDS // 2)
     half = world.on_root(lambda: checkpoint_file.candidates(str(place / "whole"))[0])
-    play(trainer, ROUNDS // 2)
+    last = play(trainer, ROUNDS // 2)
     again = Trainer(world, *parse_train([*flags, "--run-dir", str(place / "again"), "--resume", half]))
     play(again, ROUNDS // 2)
     ends = [Path(checkpoint_file.candidates(str(place / name))[0]) for name in ("whole", "again")]
@@ -69,17 +69,18 @@ def attempt(world, env_id, place):
         "active": known.active,
         "colours": known.scene.colours,
         "actions": len(known.codes),
-        "seen": sum(len(t.observed) for t in trainer._trajectories),
+        "seen": sum(len(t.observed) for t in last),
     }
 
 
 def play(trainer, rounds):
-    """Train for so many updates, and save."""
+    """Train for so many updates, and save; the trajectories of the last one."""
     for _ in range(rounds):
-        assert trainer.play()
-        trainer.learn()
+        trajectories = trainer.play()
+        trainer.learn(trajectories)
         trainer.report()
     trainer.save()
+    return trajectories
 
 
 if __name__ == "__main__":

@@ -10,13 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
+from pg_mpi.run import factory
 from pg_mpi.run.phase_timer import PhaseTimer
 
 UPDATES = 2
@@ -66,7 +67,7 @@ def main(world, argv):
     config, _ = parse_train(["--env-id", "ALE/Breakout-v5", *flags])
     policy = CustomPolicy(Counting(counts.sum()), Categorical(2), counts.sum(), True, None, False)
     optimizer = RecordingAdam(policy.theta.size)
-    learner = Learner(policy, optimizer, config, world, PhaseTimer())
+    learner = factory.make_learner(config, policy, world, PhaseTimer(), ParameterStore(policy, optimizer, config))
     envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in mine]
     for _ in range(UPDATES):
         trajectories = [trajectory_of(samples[index]) for index in mine]

@@ -17,8 +17,8 @@ def plant(fault, rank):
 
     learn = Trainer.learn
 
-    def faulty(self):
-        learn(self)
+    def faulty(self, trajectories):
+        learn(self, trajectories)
         if self.counters.update != 2 or rank != (0 if fault.endswith("0") and fault != "exit0" else 1):
             return
         if fault == "raise":
@@ -56,9 +56,9 @@ def plant_nan(rank, updates):
     learn, backward = Trainer.learn, SparseMLP.backward
     left = set(updates)
 
-    def faulty(self):
+    def faulty(self, trajectories):
         self._learner.policy.update = self.counters.update + 1
-        learn(self)
+        learn(self, trajectories)
 
     def spoilt(self, theta, x, hidden, d_outputs, out):
         backward(self, theta, x, hidden, d_outputs, out)

@@ -31,7 +31,7 @@ def plant():
         SparseMLP.spoilt = config.hidden == 10 and world.rank == world.size - 1
         start(self, world, config, given)
 
-    def faulty_learn(self):
+    def faulty_learn(self, trajectories):
         last = self._world.rank == self._world.size - 1
         if last and self.config.hidden == 8:
             raise ArithmeticError("planted in an update")
@@ -47,7 +47,7 @@ def plant():
                 time.sleep(0.05)
             open(os.environ["PLANTED"], "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
-        learn(self)
+        learn(self, trajectories)
 
     def faulty_backward(self, theta, x, hidden, d_outputs, out):
         backward(self, theta, x, hidden, d_outputs, out)

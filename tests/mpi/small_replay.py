@@ -3,11 +3,11 @@
 import functools
 import sys
 
-from pg_mpi.learning.self_imitation import learner
+from pg_mpi.learning.self_imitation import source
 from pg_mpi.mpi import process
 from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.train import main
 
 if __name__ == "__main__":
-    learner.SIZE, learner.BATCH, learner.UPDATES = 700, 61, 3
+    source.SIZE, source.BATCH, source.UPDATES = 700, 61, 3
     process.run(functools.partial(main, stop=StopFlag(True)), sys.argv[1:])

@@ -8,12 +8,13 @@ import sys
 import numpy as np
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, RMSProp
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
 from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run import factory
 from pg_mpi.run.phase_timer import PhaseTimer
 
 LENGTHS = [40, 7, 25]
@@ -46,7 +47,8 @@ def main(world, argv):
     policy = SparseMLP(12_800, 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
-    learner = Learner(policy, kind(policy.theta.size, dtype=np.float64), config, world, PhaseTimer())
+    store = ParameterStore(policy, kind(policy.theta.size, dtype=np.float64), config)
+    learner = factory.make_learner(config, policy, world, PhaseTimer(), store)
     mine = [lived(int(index)) for index in groups.split("|")[world.rank].split(",") if index]
     group = [SampleGroup(mine, InOrder(), world.rank, world.size)]
     stats = [learner.update(group, 1.0) for _ in range(2)]

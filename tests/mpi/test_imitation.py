@@ -11,8 +11,13 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.advantages import discounted_returns
-from pg_mpi.learning.self_imitation.learner import SelfImitationLearner
+from pg_mpi.learning.learner import FlopCounter
+from pg_mpi.learning.sample_groups import SampleGroup
+from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.mpi.world import World
+from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.resume import check_settings
 
 REPLAY = [*STEPS, "--replay", "--max-frames", 400]
@@ -61,13 +66,12 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
     trajectory = Trajectory()
     for number, reward in enumerate([0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
         trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
-    learner = SelfImitationLearner.__new__(SelfImitationLearner)
-    learner.config, seen = TrainConfig(gamma=0.5), []
-    learner.policy = type("Plain", (), {"running_norm": None})()
-    learner.replay = type("Ring", (), {"add": lambda self, *what: seen.append(what), "limit": 0.75})()
-    learner._remember(trajectory)
-    ((observed, counts, actions, returns),) = seen
-    assert returns.tolist() == [-0.5, -0.75, 0.25, 0.5, 0.75], "two are larger than the ring can hold"
+    policy = SparseMLP(60, 4, 3)
+    source = SelfImitation(policy, TrainConfig(gamma=0.5), World(), PhaseTimer(), FlopCounter())
+    source.prepare([SampleGroup([trajectory], None, 0, 1)])
+    source.finish()
+    observed, counts, actions, returns = source.replay.read(np.arange(5))
+    assert len(source.replay) == 5 and returns.tolist() == [-0.5, -1.0, 0.25, 0.5, 1.0]
     assert discounted_returns([0, -1, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist() == [-0.5, -1.0, 0.25, 0.5, 1.0]
     assert observed.tolist() == [0, 50, 1, 51, 2, 52, 3, 53, 4, 54] and counts.tolist() == [2] * 5
     assert actions.tolist() == [0, 1, 2, 0, 1]

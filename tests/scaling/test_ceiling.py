@@ -47,8 +47,7 @@ def scripts(bench):
 
 
 def update(bench):
-    bench.play()
-    bench.learn()
+    bench.learn(bench.play())
     bench.report()
     return bench.policy.theta.copy()
 

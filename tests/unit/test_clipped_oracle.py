@@ -5,12 +5,13 @@ import pytest
 from oracle.clipped_dense import ClippedLearner, Rollout
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run import factory
 from pg_mpi.run.phase_timer import PhaseTimer
 
 INPUTS, HIDDEN, ACTIONS = 24, 5, 3
@@ -80,9 +81,9 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
     rng = np.random.default_rng(1)
     policy = SparseMLP(INPUTS, HIDDEN, ACTIONS, dtype=np.float64)
     policy.theta[...] = 0.5 * rng.normal(size=policy.theta.size)
-    learner = Learner(
-        policy, Adam(policy.theta.size, dtype=np.float64), config_of(sum(lengths), *flags), World(), PhaseTimer()
-    )
+    config = config_of(sum(lengths), *flags)
+    store = ParameterStore(policy, Adam(policy.theta.size, dtype=np.float64), config)
+    learner = factory.make_learner(config, policy, World(), PhaseTimer(), store)
 
     def parameters():
         first, w2, b1, b2 = policy.views(policy.theta)

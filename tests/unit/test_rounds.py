@@ -70,8 +70,7 @@ def test_bit_exact_from_the_midst_of_a_game(tmp_path):
     def train(name, rounds, *more):
         trainer = Trainer(World(), *parse_train([*words, "--run-dir", str(tmp_path / name), *more]))
         for _ in range(rounds):
-            assert trainer.play()
-            trainer.learn()
+            trainer.learn(trainer.play())
             trainer.report()
         trainer.save()
         return checkpoint_file.candidates(str(tmp_path / name))[0]

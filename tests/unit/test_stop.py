@@ -28,8 +28,7 @@ def trainer(folder, sync):
 
 def played(trainer):
     """Play a round to its end: what was seen, done and won."""
-    assert trainer.play()
-    return [(t.length, t.games, t.rewards.tolist(), t.actions.tolist()) for t in trainer._trajectories]
+    return [(t.length, t.games, t.rewards.tolist(), t.actions.tolist()) for t in trainer.play()]
 
 
 @pytest.mark.parametrize("sync", SYNCS)
@@ -37,7 +36,7 @@ def test_a_broken_off_round_leaves_no_trace(tmp_path, sync):
     one, other = trainer(tmp_path / "one", sync), trainer(tmp_path / "other", sync)
     for times in (0, 1, 50):
         before = [env.state() for env in one._player.envs]
-        assert not one.play(After(times))
+        assert one.play(After(times)) is None
         for env, (arrays, facts) in zip(one._player.envs, before):
             now, told = env.state()
             assert told == facts and all(np.array_equal(now[name], arrays[name]) for name in arrays)

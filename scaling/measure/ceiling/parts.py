@@ -61,7 +61,7 @@ class Bench(Trainer):
     @property
     def played(self):
         """Steps of this rank in the last round."""
-        return sum(trajectory.length for trajectory in self._trajectories)
+        return self._played
 
     def mark(self):
         """Keep the whole run as it stands, for ``put_back``. Collective: every rank must call this."""

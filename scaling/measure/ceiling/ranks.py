@@ -125,8 +125,7 @@ class Measuring:
 
     def _update(self):
         """One update, as ``pg_mpi.train`` does it."""
-        self._bench.play()
-        self._bench.learn()
+        self._bench.learn(self._bench.play())
         self._bench.report()
 
     def _rewound_update(self):

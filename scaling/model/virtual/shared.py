@@ -8,7 +8,7 @@ import copy
 
 import numpy as np
 
-from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.run import factory
 
 
@@ -32,22 +32,27 @@ class SharedParts:
         return network
 
     def make_learner(self, config, policy, world, phases):
-        return SharedLearner(policy, self._optimizer, config, world, phases)
+        store = SharedStore(ParameterStore(policy, self._optimizer, config), world)
+        return factory.make_learner(config, policy, world, phases, store)
 
 
-class SharedLearner(Learner):
-    """A ``Learner`` whose weights, optimizer and sessions are those of all virtual ranks, but for the gradient."""
+class SharedStore:
+    """A ``ParameterStore`` for all virtual ranks: the first one to come does what all would do alike."""
 
-    def refresh(self, network):
-        self._world.once(super().refresh, network)
+    def __init__(self, store, world):
+        self._store, self._world = store, world
+        self.policy, self.optimizer = store.policy, store.optimizer
 
-    def _open(self, rows, anneal):
-        ours = copy.copy(self._world.once(super()._open, rows, anneal))
+    def open(self, rows, anneal):
+        ours = copy.copy(self._world.once(self._store.open, rows, anneal))
         ours.clear()
         return ours
 
-    def _apply(self, buffers, limit):
-        return self._world.once(super()._apply, buffers, limit)
+    def step(self, buffers, limit):
+        return self._world.once(self._store.step, buffers, limit)
 
-    def _close(self, buffers, rows):
-        self._world.once(super()._close, buffers, rows)
+    def close(self, buffers, rows):
+        self._world.once(self._store.close, buffers, rows)
+
+    def refresh(self, network, rows):
+        self._world.once(self._store.refresh, network, rows)

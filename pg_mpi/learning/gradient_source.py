@@ -1,0 +1,44 @@
+"""What an update learns from: the protocol of its gradient sources."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.learning.sample_groups import SampleGroup
+from pg_mpi.learning.update_buffers import UpdateBuffers
+
+Step = Callable[..., None]  # Learner.step: (buffers, weight, limit)
+
+
+class GradientSource(Protocol):
+    """Samples, and the optimizer steps along their gradients.
+
+    A ``Learner`` calls ``prepare``, ``used_rows``, ``restrict``, ``learn``, ``metrics`` and ``finish`` in this order,
+    once an update. Every rank has the same sources in the same order, and any number of samples in them.
+    """
+
+    def prepare(self, groups: list[SampleGroup]) -> None:
+        """Take the samples of this update; ``groups``: this rank's, of the round."""
+
+    def used_rows(self) -> NDArray[np.uint8]:
+        """Which parameter rows the samples use: uint8 (rows,), 1 where used."""
+
+    def restrict(self, rows: NDArray[np.int64]) -> None:
+        """Reduce the samples to the parameter rows of the update."""
+
+    def learn(self, buffers: UpdateBuffers, step: Step) -> None:
+        """Write gradients into ``buffers`` and call ``step`` after each. Collective: every rank must call this."""
+
+    def metrics(self) -> dict[str, Any]:
+        """Means over the samples of all ranks. Collective: every rank must call this."""
+
+    def finish(self) -> None:
+        """The update is done on all ranks."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """What is kept from update to update, for a checkpoint: arrays, and a dict for JSON; None if nothing is."""
+
+    def restore(self, states: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:
+        """Continue from the ``state`` of a saved run's ranks: (rank, arrays, dict) each."""

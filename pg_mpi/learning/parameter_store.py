@@ -1,0 +1,55 @@
+"""The policy's parameters and the optimizer's state, read and written by the rows that an update touches."""
+
+import numpy as np
+
+from pg_mpi.learning.optimizer import forget
+from pg_mpi.learning.update_buffers import UpdateBuffers
+from pg_mpi.policy.losses import clip_norm
+
+
+class ParameterStore:
+    """The parameters of one rank. Ranks apply the same steps to them and so hold the same bits.
+
+    Attributes:
+        policy: its ``theta`` and ``norm`` are changed by ``close``.
+        optimizer: its ``state`` likewise.
+    """
+
+    def __init__(self, policy, optimizer, config):
+        self.policy, self.optimizer, self._config = policy, optimizer, config
+
+    def open(self, rows, anneal):
+        """Copies of the parameters and of the optimizer's state on ``rows``: ``UpdateBuffers``.
+
+        ``anneal``: factor on the learning rate and on the entropy bonus.
+        """
+        theta = self.policy.take(self.policy.theta, rows)
+        state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
+        forget(state)
+        config = self._config
+        rate, ent_coef = config.learning_rate * anneal, config.ent_coef * anneal
+        return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, config.reproducible)
+
+    def step(self, buffers, limit):
+        """One optimizer step in ``buffers`` along their gradient, clipped to the norm ``limit``.
+
+        Returns the norm before. No step is taken along a gradient that is not finite.
+        """
+        gradient = buffers.mean()
+        norm = clip_norm(gradient, limit)
+        if np.isfinite(norm):
+            self.optimizer.step(buffers.theta, gradient, buffers.state, buffers.learning_rate)
+        return norm
+
+    def close(self, buffers, rows):
+        """Write what changed in ``buffers`` back."""
+        self.optimizer.rest(self.optimizer.steps - buffers.steps_before)
+        self.policy.put(self.policy.theta, rows, buffers.theta)
+        for slot, changed in zip(self.optimizer.state, buffers.state):
+            self.policy.put(slot, rows, changed)
+        if buffers.seen is not None:
+            self.policy.norm.merge(buffers.seen)
+
+    def refresh(self, network, rows):
+        """Update ``network``'s copy of the parameters on ``rows``."""
+        self.policy.refresh(network, rows)

@@ -1,0 +1,128 @@
+"""Self-imitation: a gradient source that learns from past transitions with a better return than expected.
+
+After the steps of the round come ``UPDATES`` more, along the gradient of
+
+    sum over samples of  -log pi(a|s) g + coef_v / 2 g^2,     g = max(R - V(s), 0)
+
+for transitions (s, a, R) that every rank draws from its own ``ReplayBuffer`` in proportion to their return. Only steps
+whose return is complete are kept. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
+"""
+
+import numpy as np
+
+from pg_mpi.config.random_streams import REPLAY, stream
+from pg_mpi.learning.advantages import discounted_returns
+from pg_mpi.learning.batch import learned
+from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
+from pg_mpi.policy import losses
+
+UPDATES = 4  # exchanges of each update
+BATCH = 512  # transitions of such an exchange, over all ranks
+COEF = 0.1  # weight of the self-imitation loss
+VF_COEF = 0.01  # weight of the value loss within it
+NAMES = ("replay_loss", "replay_gain", "replay_share")
+
+
+class SelfImitation:
+    """See ``GradientSource`` for the methods that an update calls.
+
+    Args:
+        flops: a ``FlopCounter``.
+
+    Attributes:
+        replay: this rank's transitions.
+    """
+
+    def __init__(self, policy, config, world, phases, flops):
+        self._policy, self._config, self._world = policy, config, world
+        self._phases, self._flops = phases, flops
+        self.replay = ReplayBuffer(SIZE, policy.inputs)
+        self._rng = stream(config.seed, REPLAY, world.rank)
+        self._drawn = []
+
+    def prepare(self, groups):
+        """Draw this update's transitions now, since the update is reduced to the rows that its samples use."""
+        self._groups, self._sums = groups, np.zeros(len(NAMES) + 1)
+        rank, size = self._world.rank, self._world.size
+        mine = (rank + 1) * BATCH // size - rank * BATCH // size
+        count = min(mine, len(self.replay))
+        self._drawn = [self._draw(count) for _ in range(UPDATES)] if count else []
+
+    def _draw(self, count):
+        """``count`` transitions, with the observations on the parameter rows: [x, actions, returns]."""
+        observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
+        return [self._policy.gathered(observed, counts), actions, returns.astype(self._policy.theta.dtype)]
+
+    def used_rows(self):
+        """See ``GradientSource``."""
+        used = np.zeros(self._policy.rows, dtype=np.uint8)
+        for x, _, _ in self._drawn:
+            used |= self._policy.used_rows(x)
+        return used
+
+    def restrict(self, rows):
+        """See ``GradientSource``."""
+        for batch in self._drawn:
+            batch[0] = self._policy.restrict(batch[0], rows)
+
+    def learn(self, buffers, step):
+        """See ``GradientSource``."""
+        for number in range(UPDATES):
+            samples = 0
+            if self._drawn:
+                with self._phases("gradient"):
+                    samples = self._write_gradient(buffers, *self._drawn[number])
+            step(buffers, weight=samples, limit=self._config.max_grad_norm)
+
+    def _write_gradient(self, buffers, x, actions, returns):
+        """Write the gradient of some transitions into the buffers; returns how many they are."""
+        outputs, hidden = self._policy.forward(buffers.theta, x)
+        log_pi = losses.log_softmax(outputs[:, :-1])
+        loss, d_logits, d_values = losses.self_imitation(log_pi, actions, outputs[:, -1], returns)
+        d_outputs = np.empty_like(outputs)
+        d_outputs[:, :-1] = COEF * d_logits
+        d_outputs[:, -1] = COEF * VF_COEF * d_values
+        self._policy.backward(buffers.theta, x, hidden, d_outputs, buffers.out)
+        buffers.take_in()
+        self._flops.add(self._policy, x, hidden, d_outputs)
+        self._sums += loss, -d_values.sum(), np.count_nonzero(d_values), len(actions)
+        return len(actions)
+
+    def metrics(self):
+        """The loss, the gain over the value, and the fraction of samples that have a gain."""
+        totals = self._world.sum_(self._sums)
+        return dict(zip(NAMES, (totals / max(totals[-1], 1)).tolist()))
+
+    def finish(self):
+        """Store the round's steps, up to the last one whose return is complete."""
+        for trajectory in (each for group in self._groups for each in group.trajectories):
+            self._store(trajectory)
+
+    def _store(self, trajectory):
+        complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
+        rewards = learned(trajectory, self._config.rewards, self._policy.norm)
+        returns = discounted_returns(rewards, trajectory.ends, self._config.gamma)[:complete]
+        returns = np.clip(returns, -self.replay.limit, self.replay.limit)
+        counts = trajectory.counts[:complete]
+        self.replay.add(trajectory.observed[: counts.sum()], counts, trajectory.actions[:complete], returns)
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def state(self):
+        """For a checkpoint: arrays, and a dict for JSON."""
+        return self.replay.state(), self._rng.bit_generator.state
+
+    def restore(self, states):
+        """Continue from the states of a saved run's ranks: a list of (rank, arrays, dict).
+
+        A rank that there was restores its own. On fewer ranks some append those of others; on more, some start empty.
+        Raises ValueError, KeyError or TypeError for malformed data.
+        """
+        for rank, arrays, state in states:
+            if not 0 <= arrays["actions"].min(initial=0) <= arrays["actions"].max(initial=0) < self._policy.actions:
+                raise ValueError("actions that the policy does not have")
+            if rank == self._world.rank:
+                self.replay.restore(arrays)
+                self._rng.bit_generator.state = state
+            else:
+                self.replay.append(arrays)
