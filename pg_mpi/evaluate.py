@@ -15,9 +15,9 @@ import numpy as np
 
 from pg_mpi.config.errors import CheckpointError, UsageError
 from pg_mpi.config.parsers import Parser, checked, integer, real
-from pg_mpi.config.presets import PRESETS, without_meaning
+from pg_mpi.config.presets import PRESETS
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
-from pg_mpi.config.settings import TrainConfig
+from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
 from pg_mpi.files import checkpoint_file, video
 from pg_mpi.files.run_folder import write_json
@@ -164,15 +164,15 @@ def _prepare(argv, ranks):
         raise UsageError(str(error)) from None
     if args.sticky is None:
         args.sticky = config.sticky
-    elif "sticky" in without_meaning(config.env_id):
-        raise UsageError(f"--sticky means nothing for {config.env_id}: leave it out")
+    elif "sticky" in inapplicable(config.env_id):
+        raise UsageError(f"--sticky has no effect on {config.env_id}: leave it out")
     weights = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
     return args, config, env_spec, weights, path
 
 
 def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
     low, high = interval(scores)
-    arcade = "sticky" not in without_meaning(config.env_id)
+    arcade = "sticky" not in inapplicable(config.env_id)
     starts = f", up to {MOST_NOOPS} random no-ops at the start" if arcade and args.sticky == 0 else ""
     frames = f", frame skip {config.frame_skip}, at most {config.max_frames:,} frames a game" if arcade else ""
     frames = f", sticky actions {args.sticky:g}{frames}" if arcade else ""

@@ -7,8 +7,8 @@ import sys
 from pg_mpi import __version__
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, checked, nearest
-from pg_mpi.config.presets import PRESETS, usual, without_meaning
-from pg_mpi.config.settings import FIELDS, TrainConfig
+from pg_mpi.config.presets import PRESETS, env_defaults
+from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
 
 
 def _flag(name):
@@ -70,11 +70,11 @@ def parse_train(argv):
     flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
     preset = _preset(flags.get("preset", "default"))
     named = [{**preset, **flags}.get(name, getattr(TrainConfig, name)) for name in ("env_id", "policy", "method")]
-    for name, whom in without_meaning(*named).items():
+    for name, whom in inapplicable(*named).items():
         if name in flags:
-            raise UsageError(f"{_flag(name)} means nothing for {whom}: leave it out")
+            raise UsageError(f"{_flag(name)} has no effect on {whom}: leave it out")
         preset.pop(name, None)
-    return TrainConfig(**{**usual(named[0]), **preset, **flags}), set(flags)
+    return TrainConfig(**{**env_defaults(named[0]), **preset, **flags}), set(flags)
 
 
 if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?

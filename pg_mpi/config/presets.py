@@ -1,4 +1,4 @@
-"""Settings that go together: the presets, and the defaults of environments that are no Atari games."""
+"""The presets, and the defaults of Gymnasium's and custom environments."""
 
 PRESETS = {
     "default": {},
@@ -19,7 +19,7 @@ PRESETS = {
     },
 }
 
-#: The defaults of the settings are those of all Atari games. Environments of Gymnasium, or of one's own, differ in:
+#: Defaults of Gymnasium's and custom environments, where they differ from those of Atari games.
 GYMNASIUM = {
     "sync": "steps",
     "envs_per_rank": 4,
@@ -35,35 +35,7 @@ GYMNASIUM = {
     "rewards": "scaled",
 }
 
-ARCADE_ONLY = (
-    "frame_skip",
-    "sticky",
-    "max_frames",
-    "mode",
-    "difficulty",
-    "life_loss",
-    "features",
-    "actions",
-    "action_logits",
-    "explore",
-)
-ENVIRONMENTS_ONLY = ("normalise", "squash")
-#: What makes our own policy of active pixels, and how it plays.
-OURS_ONLY = ("tiles", "action_logits", "explore")
 
-
-def usual(env_id):
-    """The settings of an env that differ from the defaults, unless a preset or a flag sets them: a dict."""
+def env_defaults(env_id):
+    """The default settings of an env that differ from those of Atari games: a dict."""
     return {} if env_id.startswith("ALE/") else dict(GYMNASIUM)
-
-
-def without_meaning(env_id, policy="usual", method="clipped"):
-    """Settings that mean nothing for an env, a policy and a method: names, each with whom it means nothing for."""
-    if not env_id.startswith("ALE/"):
-        return dict.fromkeys(ARCADE_ONLY, env_id)
-    found = dict.fromkeys(ENVIRONMENTS_ONLY, env_id)
-    if policy != "usual":
-        found |= dict.fromkeys(OURS_ONLY, f"{env_id} with a policy of your own")
-    if method == "reinforce":
-        found["explore"] = "--method reinforce"  # it has no ratio of probabilities
-    return found

@@ -7,10 +7,21 @@ import re
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text
 
+# What a setting applies to, if not to every run:
+ATARI = "Atari games"
+GYMNASIUM = "other environments"
+OURS = "Atari games with our own policy"
+CLIPPED = "Atari games with our own policy and --method clipped"
 
-def _setting(default, parse, help, identity=True):
-    """A field with its parser and help. ``identity`` False: free to change when a run is resumed."""
-    metadata = {"parse": parse, "help": help, "identity": identity}
+
+def _setting(default, parse, help, identity=True, applies=None):
+    """A field with its parser and help.
+
+    Args:
+        identity: False: free to change when a run is resumed.
+        applies: one of the constants above; None: every run.
+    """
+    metadata = {"parse": parse, "help": help, "identity": identity, "applies": applies}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -34,12 +45,14 @@ class TrainConfig:
     games_per_update: int = _setting(
         1, integer(), "games per env and update, with --sync episode; a round is cut after 1024 steps of an env"
     )
-    frame_skip: int = _setting(4, integer(), "frames per agent step")
-    sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action")
-    max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames")
-    mode: int = _setting(None, integer(0), "the game's mode, as the ALE numbers them (default: its usual one)")
-    difficulty: int = _setting(None, integer(0), "the game's difficulty, likewise")
-    life_loss: bool = _setting(False, boolean, "a lost life ends a return, though not the game")
+    frame_skip: int = _setting(4, integer(), "frames per agent step", applies=ATARI)
+    sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
+    max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames", applies=ATARI)
+    mode: int = _setting(
+        None, integer(0), "the game's mode, as the ALE numbers them (default: its usual one)", applies=ATARI
+    )
+    difficulty: int = _setting(None, integer(0), "the game's difficulty, likewise", applies=ATARI)
+    life_loss: bool = _setting(False, boolean, "a lost life ends a return, though not the game", applies=ATARI)
     rewards: str = _setting(
         "sign",
         choice("sign", "raw", "scaled"),
@@ -47,10 +60,16 @@ class TrainConfig:
     )
     policy: str = _setting("usual", text, "package.module:Class of your own, see docs/own.md; usual: ours")
     normalise: bool = _setting(
-        True, boolean, "numbers observed are brought to mean 0 and deviation 1, over all ranks and all rounds so far"
+        True,
+        boolean,
+        "numbers observed are brought to mean 0 and deviation 1, over all ranks and all rounds so far",
+        applies=GYMNASIUM,
     )
     squash: str = _setting(
-        "clip", choice("clip", "tanh"), "how an action's numbers are brought between the bounds of a Box"
+        "clip",
+        choice("clip", "tanh"),
+        "how an action's numbers are brought between the bounds of a Box",
+        applies=GYMNASIUM,
     )
 
     features: str = _setting(
@@ -58,17 +77,20 @@ class TrainConfig:
         text,
         "what the policy sees: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
         "or package.module:Class of your own, see docs/own.md",
+        applies=ATARI,
     )
     actions: str = _setting(
         "minimal",
         text,
         "minimal: the ALE's own set; distinct: those that differ within a few steps; pair: two of them, no NOOP; or "
         "names, as NOOP,RIGHT,LEFT",
+        applies=ATARI,
     )
     action_logits: str = _setting(
         "parts",
         choice("parts", "own"),
         "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
+        applies=OURS,
     )
     hidden: int = _setting(64, integer(), "hidden units")
 
@@ -90,6 +112,7 @@ class TrainConfig:
         1.0,
         real(0),
         "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
+        applies=CLIPPED,
     )
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
@@ -170,8 +193,25 @@ class TrainConfig:
 FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
 
+def inapplicable(env_id, policy="usual", method="clipped"):
+    """The settings without effect on an env, a policy and a method: {name: what it has no effect on}."""
+    atari, found = env_id.startswith("ALE/"), {}
+    for name, field in FIELDS.items():
+        applies = field.metadata["applies"]
+        if applies and (applies == GYMNASIUM) == atari:
+            found[name] = env_id
+        elif applies in (OURS, CLIPPED) and policy != "usual":
+            found[name] = f"{env_id} with a policy of your own"
+        elif applies == CLIPPED and method == "reinforce":
+            found[name] = "--method reinforce"
+    return found
+
+
 def from_identity(saved):
-    """The ``TrainConfig`` whose ``identity`` this is, each value checked as a flag's. Raises nearly anything else."""
+    """The ``TrainConfig`` whose ``identity`` this is, each value checked like a flag's.
+
+    Raises ValueError, KeyError or TypeError for malformed data.
+    """
     values = {}
     for name, value in dict(saved).items():
         field = FIELDS[name]

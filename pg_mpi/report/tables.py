@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shlex
 
-from pg_mpi.config.presets import PRESETS, usual
+from pg_mpi.config.presets import PRESETS, env_defaults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.report.markup import cell, element, join, table
 from pg_mpi.report.run_files import as_dict, as_list
@@ -57,7 +57,7 @@ def _usual(run):
     """The settings of a run's preset; the defaults where its preset was a file."""
     preset = run.beside.settings.get("preset")
     env_id = run.beside.settings.get("env_id")
-    settings = usual(env_id if isinstance(env_id, str) else TrainConfig.env_id)
+    settings = env_defaults(env_id if isinstance(env_id, str) else TrainConfig.env_id)
     settings |= PRESETS.get(preset if isinstance(preset, str) else "", {})
     return dataclasses.asdict(TrainConfig(**settings))
 

@@ -11,7 +11,7 @@ import time
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import Parser, checked, duration, integer
-from pg_mpi.config.presets import usual
+from pg_mpi.config.presets import env_defaults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.run_folder import output_of, provenance
@@ -179,7 +179,7 @@ def _close(board, plan, argv, ranks, stopped):
 def preset_of(plan, params):
     """The settings of a trial that are not the defaults of its env, and another env_id, as a preset file has them."""
     chosen = dataclasses.replace(plan.config, **space.parsed(params))
-    known = TrainConfig(**usual(chosen.env_id)).identity() | {"seed": chosen.seed, "env_id": TrainConfig.env_id}
+    known = TrainConfig(**env_defaults(chosen.env_id)).identity() | {"seed": chosen.seed, "env_id": TrainConfig.env_id}
     return {name: value for name, value in chosen.identity().items() if value != known[name]}
 
 

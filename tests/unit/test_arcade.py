@@ -179,8 +179,8 @@ def test_all_games_have_the_same_defaults():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--env-id", "CartPole-v1", "--sticky", "0.1"], "--sticky means nothing for CartPole-v1: leave it out"),
-        (["--squash", "tanh"], "--squash means nothing for ALE/Pong-v5: leave it out"),
+        (["--env-id", "CartPole-v1", "--sticky", "0.1"], "--sticky has no effect on CartPole-v1: leave it out"),
+        (["--squash", "tanh"], "--squash has no effect on ALE/Pong-v5: leave it out"),
         (["--env-id", "CartPole-v1", "--preset", "karpathy"], "--method reinforce is for Atari games"),
         (["--policy", "a:B", "--preset", "karpathy"], "and our own policy of them: use clipped"),
         (["--env-id", "CartPole-v1", "--replay"], "--replay remembers active pixels"),

@@ -87,5 +87,5 @@ def test_who_explores():
     assert Env(0, config_of("Freeway"), FREEWAY).explore == 1
     for name in ("--preset", "karpathy"), ("--method", "reinforce"):
         assert Env(0, config_of("Freeway", *name), FREEWAY).explore == 0
-        with pytest.raises(UsageError, match="--explore means nothing for --method reinforce"):
+        with pytest.raises(UsageError, match="--explore has no effect on --method reinforce"):
             config_of("Pong", *name, "--explore", 1)

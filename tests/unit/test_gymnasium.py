@@ -201,7 +201,7 @@ def test_settings_of_atari_games_in_a_preset_mean_nothing_elsewhere(tmp_path):
     preset.write_text(json.dumps({"hidden": 32, "sticky": 0.5}))
     config = config_of("FrozenLake-v1", "--preset", str(preset))
     assert (config.hidden, config.sticky) == (32, 0.0)
-    with pytest.raises(UsageError, match="--action-logits means nothing for ALE/Pong-v5 with a policy of your own"):
+    with pytest.raises(UsageError, match="--action-logits has no effect on ALE/Pong-v5 with a policy of your own"):
         config_of("ALE/Pong-v5", "--policy", "own_policies:Sparse", "--action-logits", "own")
 
 
