@@ -1,7 +1,6 @@
-"""Evaluate: ``python -m pg_mpi.evaluate RUN``. Full games from a checkpoint: scores and their interval.
+"""Evaluation: ``python -m pg_mpi.evaluate RUN``. Full games from a checkpoint: scores and their interval.
 
-The games are spread over the ranks it is started on; plainly, and without MPI, it is one rank. Game g is
-the same whichever rank plays it.
+The games are distributed over ranks. Without mpirun or without MPI there is one rank. Game g is the same on any rank.
 """
 
 import contextlib
@@ -27,8 +26,8 @@ from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.run import factory, run_state
 from pg_mpi.run.resume import warn
 
-OWN = "a package.module:name that the run names as its env or policy, and that may be imported"
-MOST_NOOPS = 30  # at the start of games without sticky actions, or every game would be the same one
+OWN = "package.module:name of the run's env, policy or features, which may be imported"
+MOST_NOOPS = 30  # at the start of games without sticky actions, which would all be the same otherwise
 PROGRESS_EVERY = 10.0  # seconds
 
 
@@ -37,24 +36,24 @@ def parser():
     p = Parser(
         prog="python -m pg_mpi.evaluate",
         description="Play full games with a trained policy and report mean, median and a 95 % bootstrap interval.",
-        epilog="Spread the games over ranks with mpirun -n N in front. Without sticky actions each game starts "
-        f"with up to {MOST_NOOPS} random no-ops, or all games would be one.",
+        epilog="mpirun -n N distributes the games over N ranks. Without sticky actions each game starts "
+        f"with up to {MOST_NOOPS} random no-ops, so that the games differ.",
         allow_abbrev=False,
     )
     p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
-    p.add_argument("--games", default="100", help="how many games (default: 100)")
+    p.add_argument("--games", default="100", help="number of games (default: 100)")
     p.add_argument("--sticky", help="probability of a repeated action (default: as the run was trained)")
-    p.add_argument("--random", action="store_true", help="take random actions instead, all equally likely")
-    p.add_argument("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
+    p.add_argument("--random", action="store_true", help="take uniformly random actions")
+    p.add_argument("--greedy", action="store_true", help="take the most probable action instead of sampling")
     p.add_argument("--own", action="append", default=[], metavar="NAME", help=OWN)
     p.add_argument("--seed", default="0", help="root of the games' random streams (default: 0)")
     p.add_argument("--video", metavar="FILE", help="also write the first game as .mp4 or .gif (extra: video)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     return p
 
 
 def main(world, argv):
-    """Evaluate as the command line says. Collective: every rank must call this."""
+    """Evaluate with the arguments of the command line. Collective: every rank must call this."""
     args, config, env_spec, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
     run_state.check_size(config, weights["theta"])
@@ -78,17 +77,17 @@ def main(world, argv):
 
 
 class RandomPolicy:
-    """In place of a network: actions that are all equally likely."""
+    """A policy in place of a network: all actions are equally likely."""
 
     def __init__(self, env_spec, squash):
         self._env_spec, self._before = env_spec, np.arctanh if squash == "tanh" else np.asarray
 
-    def act(self, observations, chances):
-        """(value, action, log-probability) for each observation; the numbers of an action end between -1 and 1."""
+    def sample(self, observations, generators):
+        """(value, action, log-probability) for each observation. Continuous actions end between -1 and 1."""
         known = self._env_spec
         if known.gaussian:
-            return [(0.0, self._before(chance.uniform(-1, 1, len(known.spaces.low))), 0.0) for chance in chances]
-        return [(0.0, int(chance.integers(len(known.codes))), 0.0) for chance in chances]
+            return [(0.0, self._before(rng.uniform(-1, 1, len(known.spaces.low))), 0.0) for rng in generators]
+        return [(0.0, int(rng.integers(len(known.codes))), 0.0) for rng in generators]
 
 
 class Evaluator:
@@ -99,7 +98,7 @@ class Evaluator:
         self._config = dataclasses.replace(config, sticky=args.sticky)
 
     def play(self, index, film=None):
-        """Game number ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
+        """Play game ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
         config, args = self._config, self._args
         sticky = stream(args.seed, EVALUATION_STICKY, index)
         with contextlib.closing(self._env_spec.make_game(config, sticky, film is not None)) as game:
@@ -111,13 +110,13 @@ class Evaluator:
         score = steps = 0
         if args.sticky == 0 and self._env_spec.sparse:
             for _ in range(rng.integers(MOST_NOOPS + 1)):
-                score += game.act(self._env_spec.idle)
+                score += game.step(self._env_spec.idle)
                 steps += 1
         encoder = self._env_spec.make_encoder(config)
         observation = encoder.start(game.screen)
         while not game.over():
-            action = network.likeliest(observation) if args.greedy else network.act([observation], [rng])[0][1]
-            score += game.act(self._env_spec.codes[action])
+            action = network.likeliest(observation) if args.greedy else network.sample([observation], [rng])[0][1]
+            score += game.step(self._env_spec.codes[action])
             steps += 1
             observation = encoder.step(game.screen)
             if film:
@@ -157,7 +156,7 @@ def _prepare(argv, ranks):
         config, env_spec = run_state.config_of(path, facts), run_state.env_spec_of(arrays, facts)
         for name in (config.env_id, config.policy, config.features):
             if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
-                raise UsageError(f"{path} wants {name} to be imported and run: give --own {name} if you trust it")
+                raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
         registry.check(config)
         factory.try_out(config, env_spec)
     except CheckpointError as error:
@@ -210,7 +209,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
 
 
 def _keep(args, result):
-    """Leave the result in the run folder, for ``pg_mpi.report``. A folder that cannot be written is no error."""
+    """Write the result into the run folder, for ``pg_mpi.report``; warn if it cannot be written."""
     video_folder, film = os.path.split(os.path.realpath(args.video)) if args.video else (None, None)
     inside = video_folder == os.path.realpath(args.run)
     kept = result | {"checkpoint": os.path.basename(result["checkpoint"]), "video": film if inside else None}

@@ -1,10 +1,10 @@
-"""Train: ``mpirun -n N python -m pg_mpi.train``. The loop, on one page.
+"""The training loop: ``mpirun -n N python -m pg_mpi.train``.
 
 Each rank plays its games, gradients are summed over ranks, and every rank takes the same step:
 
     play → learn (gradient, Allreduce, optimizer) → measure → save when due → agree on whether to stop
 
-A signal does not wait for the round under way: it is taken back, and the run is saved as it was before it.
+On a signal the partial round is discarded and the state before it is saved.
 """
 
 import functools
@@ -22,16 +22,16 @@ FINISHED, STOPPED = 0, 75
 
 
 def main(world, argv, stop):
-    """Train as the command line says; the process's exit code. Collective: every rank must call this."""
+    """Train with the settings of the command line; returns the exit code. Collective: every rank must call this."""
     config, given = world.on_root(_settings, argv, world.size, world.can_shrink())
-    from pg_mpi.run.trainer import Trainer  # after the launch was found sane: refusing must not wait for numpy
+    from pg_mpi.run.trainer import Trainer  # a wrong launch is refused before numpy loads
 
     dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.can_shrink())
     return loop(world, Trainer(world, config, given), stop, dog.feed)
 
 
 def loop(world, trainer, stop, progress=lambda: None):
-    """Update until a budget, a target or a signal ends it; call ``progress()`` after each round.
+    """Update until a budget, a target or a signal; call ``progress()`` after each round. Returns the exit code.
 
     Collective: every rank must call this.
     """
@@ -48,7 +48,7 @@ def loop(world, trainer, stop, progress=lambda: None):
 
 
 def one_round(world, trainer, stop):
-    """Update once, or end it: then the exit code. Collective."""
+    """Run one update and return None, or finish the run and return the exit code. Collective."""
     reason, code = verdict(world, trainer.config, trainer.counters, stop)
     if reason:
         trainer.finish(reason, finished=code == FINISHED, stop=stop)
@@ -60,7 +60,7 @@ def one_round(world, trainer, stop):
 
 
 def verdict(world, config, counters, stop):
-    """Why to stop now and with which exit code, or (None, None); the same on all ranks. Collective."""
+    """Whether to stop: (reason, exit code), or (None, None); the same on all ranks. Collective."""
     if config.total_timesteps and counters.env_steps >= config.total_timesteps:
         return f"{counters.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
     if counters.reached(config.target_return):
@@ -82,15 +82,15 @@ def _settings(argv, ranks, can_shrink):
     launch_env.check_launch(ranks, config.expect_ranks)
     if config.elastic and not can_shrink:
         raise UsageError(
-            "--elastic needs an MPI that lives on when a rank dies: start it with Open MPI 5 and mpirun --with-ft "
-            "ulfm, as make train ARGS=--elastic does"
+            "--elastic needs an MPI that survives failed ranks: use Open MPI 5 and mpirun --with-ft ulfm, as make "
+            "train ARGS=--elastic does"
         )
     return config, given
 
 
 if __name__ == "__main__":
-    flag = StopFlag(launch_env.is_launched())  # first of all: a signal during the start must not kill the job
-    if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI, and one answer is enough
+    flag = StopFlag(launch_env.is_launched())  # first: a signal during the start must not kill the job
+    if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI; one process answers
         if launch_env.is_first_process():
             parse_train(sys.argv[1:])
     else:

@@ -1,1 +1,1 @@
-"""Measuring how fast it trains, and why."""
+"""Benchmarks of speed and learning, and performance models."""

@@ -1,4 +1,4 @@
-"""What the commands here have in common: where a result comes from, the checks of their flags, and how they end."""
+"""Shared parts of the commands: provenance of results, flag checks, exit codes."""
 
 import json
 import shlex
@@ -15,11 +15,11 @@ from pg_mpi.mpi.launch import launch_env, mpirun
 from scaling.machine import cpu_model
 from scaling.measure import timed_run
 
-AGAIN = 75  # ended by a signal: the same command goes on
+AGAIN = 75  # exit code after a signal: the same command resumes
 
 
 def facts(module, argv):
-    """Where a result comes from: command, commit, time, versions, processor, usable hardware threads."""
+    """Provenance of a result: command, commit, time, versions, processor, usable hardware threads."""
     start = provenance(argv, None, None, None)
     return {
         "command": shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv]),
@@ -30,9 +30,9 @@ def facts(module, argv):
 
 
 def claim(folder, name, module, argv):
-    """Make the folder of ``--out`` for a command that writes ``name`` there and measures anew each time.
+    """Create the folder ``--out`` for a command that overwrites ``name`` there.
 
-    Raises ``UsageError`` where ``name`` is another command's: what was measured is not lost by a slip.
+    Raises ``UsageError`` if another command wrote ``name``, to protect its result.
     """
     make_folder(folder)
     path = Path(folder, name)
@@ -44,7 +44,7 @@ def claim(folder, name, module, argv):
 
 
 def _command_of(path):
-    """The command that wrote a result, or nothing."""
+    """Return the command that wrote a result, or an empty string."""
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
@@ -57,7 +57,7 @@ def _command_of(path):
 
 
 def _what(words):
-    """A command apart from where it writes and how it tells."""
+    """Normalise a command: drop ``--out`` and ``--json``."""
     kept, skip = [], False
     for word in words:
         if not skip and word != "--json" and word.split("=", 1)[0] != "--out":
@@ -67,26 +67,26 @@ def _what(words):
 
 
 def refuse_mpirun():
-    """Raise ``UsageError`` as one of many processes."""
+    """Raise ``UsageError`` if this process is one of several ranks."""
     if (launch_env.promised() or 1) > 1:
-        raise UsageError("this command starts its own ranks: leave mpirun away and give --ranks")
+        raise UsageError("this command starts its own ranks: run it without mpirun, with --ranks")
 
 
 def check_flags(words, ours, refused):
-    """Raise ``UsageError`` unless each flag of ``words``, which the parser ``ours`` left over, is one of training.
+    """Raise ``UsageError`` for a flag in ``words``, left over by the parser ``ours``, that is not a training flag.
 
-    ``refused``: names of the settings of training that make no sense here.
+    ``refused``: names of training settings that do not apply to the command.
     """
     known, theirs = ([flag for a in p._actions for flag in a.option_strings] for p in (ours, train_parser()))
     for flag in (word.split("=", 1)[0] for word in words if word.startswith("--")):
         if flag not in theirs:
             raise UsageError(f"unknown argument {flag}{nearest(flag, known + theirs)}: see --help")
         if flag[2:].replace("-", "_") in refused:
-            raise UsageError(f"{flag} means nothing here: each run has its own, see --help")
+            raise UsageError(f"{flag} does not apply here: leave it out, see --help")
 
 
 def start(ranks, *words, codes=(0,)):
-    """Run a module on this many ranks; its standard output. Raises ``RuntimeError`` for any other exit code."""
+    """Run a module on some ranks and return its output. Raises ``RuntimeError`` for exit codes not in ``codes``."""
     command = [*mpirun.mpirun_command(ranks), sys.executable, "-m", *words]
     print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
     code, output, _ = timed_run.run(command, told=True)
@@ -96,9 +96,9 @@ def start(ranks, *words, codes=(0,)):
 
 
 def run(main, goes_on=False):
-    """Run a command's ``main(argv)`` and end the process; a ``UsageError`` is one line and exit code 2.
+    """Run a command's ``main(argv)`` and end the process. A ``UsageError`` prints one line and exits with code 2.
 
-    A signal ends it in order, with its job. ``goes_on``: what was measured is kept then, and the same command goes on.
+    A signal also ends the command's job. ``goes_on``: the same command resumes, so the exit code is then ``AGAIN``.
     """
 
     def stop(number, frame):

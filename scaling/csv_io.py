@@ -1,4 +1,4 @@
-"""Results read back: CSV files of ``pg_mpi.files.csv_table``, and what a command measured so far."""
+"""Read results: CSV files of ``pg_mpi.files.csv_table``, and finished parts of a measurement."""
 
 import csv
 import json
@@ -6,20 +6,20 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 
-LARGEST = 1e15  # no speed and no number of ranks is larger
+LARGEST = 1e15  # upper bound for speeds and numbers of ranks
 
 
 def read_csv(path, kind, version, numbers=(), positive=()):
-    """The rows of a file of ``write_csv``, dicts with numbers where they are some, and its facts, a dict of texts.
+    """Read a file of ``write_csv``: rows (dicts, numbers converted) and facts (a dict of str).
 
-    ``numbers``: columns that must be there, and hold finite numbers; ``positive``: and numbers above 0. Raises
-    ``UsageError`` for a file that is not there, is something else, or is of another version.
+    ``numbers``: required columns of finite numbers; ``positive``: required columns of numbers above 0. Raises
+    ``UsageError`` for a file that is missing, damaged, of another kind or of another version.
     """
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'not a text'})") from None
+        raise UsageError(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8 text'})") from None
     head = lines[0].split() if lines else []
     if head[:2] != ["#", "pg_mpi"] or len(head) != 4:
         raise UsageError(f"{path} is not a result of pg_mpi: give a CSV file that python -m scaling.{kind} wrote")
@@ -35,7 +35,7 @@ def read_csv(path, kind, version, numbers=(), positive=()):
     except csv.Error:
         rows = [{None: None}]
     if any(None in row or None in row.values() for row in rows):
-        raise UsageError(f"{path} is damaged: a row has more or fewer columns than its head")
+        raise UsageError(f"{path} is damaged: a row has more or fewer columns than its header")
     for names, least, what in ((numbers, -LARGEST, "numbers"), (positive, 0, "numbers above 0")):
         if not all(
             isinstance(row.get(name), (int, float)) and least < row[name] < LARGEST for row in rows for name in names
@@ -54,17 +54,16 @@ def _value(text):
 
 
 def read_parts(folder, same):
-    """The contents of a folder's ``ranks-*.json``, what a command measured so far, in the order of their names.
+    """Read a folder's ``ranks-*.json``, the finished parts of a measurement, sorted by name.
 
-    Raises ``UsageError`` for a damaged one, and for those with other settings than ``same``, which cannot stand beside
-    what is measured now.
+    Raises ``UsageError`` for a damaged file, and for a result with settings other than ``same``.
     """
     found = []
     for path in sorted(Path(folder).glob("ranks-*.json")):
         try:
             part = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
-            raise UsageError(f"{path} is damaged: delete it, and it is measured again") from None
+            raise UsageError(f"{path} is damaged: delete it to measure it again") from None
         if {name: part.get(name) for name in same} != same:
             raise UsageError(f"{folder} holds results of other settings ({part.get('command')}): give another --out")
         found.append(part)

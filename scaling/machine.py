@@ -1,11 +1,11 @@
-"""What a result says about the machine. The standard library alone: other trainers' environments import it too."""
+"""Processor name and usable cores. Standard library only: the peers' environments import this module too."""
 
 import os
 import platform
 
 
 def cpu_model():
-    """The processor's name, as far as the system tells."""
+    """Return the processor's name."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
@@ -14,5 +14,5 @@ def cpu_model():
 
 
 def cores():
-    """How many hardware threads this process may use (Linux)."""
+    """Number of hardware threads that this process may use (Linux)."""
     return len(os.sched_getaffinity(0))

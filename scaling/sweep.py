@@ -1,7 +1,7 @@
-"""Steps/s against ranks: the same training on each number of ranks, one after another: ``python -m scaling.sweep``.
+"""Measure training speed on several numbers of ranks: ``python -m scaling.sweep``.
 
-``--out`` gets a JSON file for each point, ``sweep.csv`` with a row for each, and ``sweep.png``. Points that are there
-are not measured again, so an interrupted sweep goes on with the same command. A point that fails is told and left out.
+``--out`` receives a JSON file per measurement, ``sweep.csv`` with a row per measurement, and ``sweep.png``. Existing
+measurements are not repeated, so the same command resumes a sweep. A failed measurement is reported and skipped.
 ``jobs/scaling.slurm`` and ``jobs/scaling.pbs`` run this inside one allocation.
 """
 
@@ -25,48 +25,46 @@ from scaling.measure import efficiency, timed_run
 from scaling.model import scaling_laws
 from scaling.pictures import speed
 
-#: What ``sweep.csv`` is, and the version of its columns.
+#: Kind and version of ``sweep.csv``.
 KIND = ("sweep", 1)
 MOST = 10**6  # ranks
-#: Settings that each point has of its own.
+#: Training settings that cannot be given here.
 OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.sweep",
-        description="Train for a while on each number of ranks, and report steps/s, efficiency against the fewest "
-        "ranks, and where the time went. It starts its own ranks: no mpirun in front.",
-        epilog="Every other flag is one of pg_mpi.train. weak: each rank has its envs, so more ranks play more games "
-        "at once. strong: as many envs in all as the largest number of ranks has, shared out, so more ranks do the "
-        "same in less time. (WARMUP + SECONDS) x REPEATS for each number of ranks. Leave the machine alone.",
+        description="Train on each number of ranks, and report steps/s, efficiency relative to the fewest ranks, and "
+        "the share of each phase. The command starts its own ranks: run it without mpirun.",
+        epilog="All other flags are those of pg_mpi.train. weak: every rank has --envs-per-rank envs. strong: a fixed "
+        "total of envs, --envs-per-rank times the largest number of ranks, is divided among the ranks. Takes "
+        "(WARMUP + SECONDS) x REPEATS for each number of ranks. Run nothing else on the machine meanwhile.",
         allow_abbrev=False,
     )
     p.add_argument("--ranks", metavar="N,N,...", help="numbers of ranks (default: 1, 2, 4 ... and all usable threads)")
     p.add_argument("--mode", metavar="M", default="weak", help="weak or strong scaling (default: weak)")
-    p.add_argument("--hosts", metavar="FILE", help="a host file, a line NAME slots=N for each (default: this machine)")
-    p.add_argument("--launcher", default="mpirun", help='mpirun, or another, as "srun --mpi=pmix" (default: mpirun)')
-    p.add_argument("--seconds", metavar="S", default="20", help="length of a point (default: 20)")
-    p.add_argument("--warmup", metavar="S", default="5", help="left out at the start of each (default: 5)")
-    p.add_argument("--repeats", metavar="K", default="1", help="times that each point is measured (default: 1)")
-    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
-    p.add_argument("--target", metavar="X,X", help="steps/s that the laws are asked for (default: twice the fastest)")
-    p.add_argument("--out", metavar="FOLDER", default="runs/sweep", help="folder of the results (default: runs/sweep)")
-    p.add_argument(
-        "--keep", action="store_true", help="keep each point's run folder there too, for scaling.model.predict"
-    )
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--hosts", metavar="FILE", help="host file: a line NAME slots=N per host (default: this machine)")
+    p.add_argument("--launcher", default="mpirun", help='mpirun, or such as "srun --mpi=pmix" (default: mpirun)')
+    p.add_argument("--seconds", metavar="S", default="20", help="length of each measurement (default: 20)")
+    p.add_argument("--warmup", metavar="S", default="5", help="seconds excluded at the start of each (default: 5)")
+    p.add_argument("--repeats", metavar="K", default="1", help="measurements per number of ranks (default: 1)")
+    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
+    p.add_argument("--target", metavar="X,X", help="steps/s to extrapolate to (default: twice the fastest)")
+    p.add_argument("--out", metavar="FOLDER", default="runs/sweep", help="results folder (default: runs/sweep)")
+    p.add_argument("--keep", action="store_true", help="also keep the run folders there, for scaling.model.predict")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A checked command line: what to measure, and how."""
+    """A checked command line."""
 
     counts: list
-    words: list  # of every run
-    envs: int | None  # in all, with --mode strong
+    words: list  # training flags of every run
+    envs: int | None  # total, with --mode strong
     seconds: float
     warmup: float
     repeats: int
@@ -75,12 +73,12 @@ class Plan:
     keep: bool
 
     def flags(self, ranks):
-        """The training's flags on this many ranks."""
+        """Training flags on ``ranks`` ranks."""
         return [*self.words, "--envs-per-rank", str(self.envs // ranks)] if self.envs else self.words
 
 
 def prepare(argv):
-    """(args, ``Plan``) of a command line. Raises ``UsageError``."""
+    """Parse and check a command line: (args, ``Plan``). Raises ``UsageError``."""
     args, rest = parser().parse_known_args(argv)
     cli.check_flags(rest, parser(), OWN)
     seconds, warmup = (checked(real(0, open_low=True), getattr(args, n), f"--{n}") for n in ("seconds", "warmup"))
@@ -90,10 +88,10 @@ def prepare(argv):
     )
     counts = checked(counts_of, args.ranks, "--ranks") if args.ranks else doubling(usable_threads())
     args.target = checked(scaling_laws.targets_of, args.target, "--target") if args.target else []
-    start_command(args.launcher, counts[0])  # refuses where there is no mpirun
+    start_command(args.launcher, counts[0])  # raises if there is no mpirun
     nodes = host_file(args.hosts) if args.hosts else None
     if nodes and args.launcher.split()[0] != "mpirun":
-        raise UsageError(f"--hosts is for mpirun: {args.launcher} knows its own hosts")
+        raise UsageError(f"--hosts needs mpirun: {args.launcher} finds its hosts itself")
     if nodes and counts[-1] > sum(nodes.values()):
         raise UsageError(f"{args.hosts} has room for {sum(nodes.values())} ranks, not {counts[-1]}: give fewer --ranks")
     words = ["--preset", args.preset, *rest]
@@ -102,14 +100,14 @@ def prepare(argv):
     for ranks in counts:
         if envs and envs % ranks:
             raise UsageError(
-                f"--mode strong shares {envs} envs, and {ranks} ranks cannot have equally many: leave it out"
+                f"--mode strong cannot divide {envs} envs evenly among {ranks} ranks: remove it from --ranks"
             )
         dataclasses.replace(config, envs_per_rank=envs // ranks if envs else config.envs_per_rank).check(ranks, given)
     return args, Plan(counts, words, envs, seconds, warmup, repeats, args.launcher, nodes, args.keep)
 
 
 def main(argv):
-    """Measure what is missing, and tell; the process's exit code: 1 if a point failed."""
+    """Run the missing measurements and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
     args, plan = prepare(argv)
     make_folder(args.out)
@@ -135,10 +133,10 @@ def main(argv):
 
 
 def measure(plan, folder, facts):
-    """Measure the points whose file is missing; the numbers of ranks that failed."""
+    """Run the measurements whose file is missing. Returns the numbers of ranks that failed."""
     failed = []
     for repeat in range(plan.repeats):
-        for ranks in plan.counts:  # in turns, so that a drift of the machine meets all of them
+        for ranks in plan.counts:  # interleaved, so that drift affects all of them
             place = folder / f"ranks-{ranks:06d}-{repeat}.json"
             if place.exists():
                 continue
@@ -157,21 +155,21 @@ def measure(plan, folder, facts):
 
 
 def _share(before):
-    """The share of the processors' time since ``before`` that the machine's host gave to others."""
+    """Share of processor time since ``before`` that the host gave to other machines."""
     (stolen, ticks), now = before, timed_run.stolen()
     return round((now[0] - stolen) / max(now[1] - ticks, 1), 4)
 
 
 def counts_of(text):
-    """Numbers of ranks from ``1,2,4``."""
+    """Parse numbers of ranks such as ``1,2,4``."""
     try:
         return sorted({integer(1, MOST)(word) for word in text.split(",")})
     except ValueError:
-        raise ValueError(f"whole numbers from 1 to {MOST:,} with commas, as 1,2,4") from None
+        raise ValueError(f"whole numbers from 1 to {MOST:,}, such as 1,2,4") from None
 
 
 def doubling(most):
-    """1, 2, 4 ... and ``most`` itself."""
+    """Powers of two up to ``most``, and ``most`` itself."""
     return sorted({2**k for k in range(most.bit_length())} | {most})
 
 

@@ -1,4 +1,4 @@
-"""Results → Markdown tables: the median with its bootstrap interval, the interquartile mean, the worst."""
+"""Markdown tables of results: median with bootstrap interval, interquartile mean, worst value."""
 
 import math
 
@@ -9,7 +9,7 @@ RESAMPLES = 10_000
 
 
 def seeds_table(results):
-    """A column for each preset, a row for each question; see ``spread`` for a cell."""
+    """Table with a column per preset and a row per quantity. ``spread`` formats the cells."""
     presets = list(dict.fromkeys(result["preset"] for result in results))
     groups = {preset: [r for r in results if r["preset"] == preset] for preset in presets}
     rows = []
@@ -44,7 +44,7 @@ def _evaluation(sticky, greedy):
 
 
 def _played(scores):
-    """The median of the evaluations that there are."""
+    """``spread`` of the evaluations that exist, and their number if some are missing."""
     scores = list(scores)
     known = [score for score in scores if score is not None]
     some = f", {len(known)} of {len(scores)} played" if len(known) < len(scores) else ""
@@ -56,9 +56,9 @@ def _get(costs, key, unit=1.0):
 
 
 def spread(values, form, less):
-    """``median [95 % interval of the median], IQM, worst``, and how many of the values there are if some are None.
+    """``median [95 % interval of the median], IQM, worst``, and the number of known values if some are None.
 
-    The interval is a percentile bootstrap. ``less``: the largest value is the worst, and None is worse than any.
+    The interval is a percentile bootstrap. ``less``: smaller is better. None counts as infinite.
     """
     values = [math.inf if value is None else value for value in values]
     if not values:

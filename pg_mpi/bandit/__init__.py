@@ -1,1 +1,1 @@
-"""The multi-armed bandit testbed: the policy gradient in its smallest form, and what it is measured against."""
+"""Multi-armed bandit testbed: the policy gradient compared with other methods."""

@@ -18,13 +18,13 @@ from pg_mpi.mpi.pinning import pin_threads
 
 CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)
 PROGRESS_EVERY = 5.0  # seconds
-MOST_SQUARES = 2.0**31  # of rewards, summed over runs, for the sums to be exact: see learning/reproducible_sum.py
-LAST = 100  # steps: "in the end"
+MOST_SQUARES = 2.0**31  # limit of squared rewards summed over runs, for exact sums: see learning/reproducible_sum.py
+LAST = 100  # steps that count as "in the end"
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is played: ``arms`` whose means are normal around ``mean`` and walk by ``drift`` a step; for ``steps``."""
+    """The task: ``steps`` pulls of ``arms`` with means normal around ``mean`` that walk by ``drift`` a step."""
 
     arms: int
     runs: int
@@ -35,24 +35,24 @@ class Task:
 
 
 def parser():
-    """The command line."""
+    """Return the command-line parser."""
     kinds = ", ".join(f"{name}:{kind.symbol}" for name, kind in plan.KINDS.items())
     p = Parser(
         prog="python -m pg_mpi.bandit",
         description="Play many random k-armed bandits with several methods, all on the same tasks and random numbers, "
-        "and tell how much reward each gets and how often it pulls the best arm, with 95 % intervals. Chapter 2 of "
-        "Sutton and Barto's book, on any number of ranks (mpirun -n N in front): the figures are the same on all.",
-        epilog=f"Methods: {kinds}. After it, with commas: step=S for a constant step size and start=Q for the first "
+        "and print how much reward each gets and how often it pulls the best arm, with 95 % intervals. Chapter 2 of "
+        "Sutton and Barto's book, on any number of ranks (mpirun -n N in front), with the same results.",
+        epilog=f"Methods: {kinds}. Options, after commas: step=S for a constant step size and start=Q for the first "
         "estimates (epsilon, ucb), step=S (optimistic, else 0.1), baseline=false (gradient). For example: --methods "
         "epsilon:0.1,step=0.1 gradient:0.4",
         allow_abbrev=False,
     )
-    p.add_argument("--methods", metavar="M", nargs="+", help=f"what is compared (default: {' '.join(plan.USUAL)})")
-    p.add_argument("--study", action="store_true", help="each method over values of its parameter (figure 2.6)")
+    p.add_argument("--methods", metavar="M", nargs="+", help=f"methods to compare (default: {' '.join(plan.USUAL)})")
+    p.add_argument("--study", action="store_true", help="try several values of each method's parameter (figure 2.6)")
     p.add_argument("--arms", default="10", metavar="K", help="arms of a bandit (default: 10)")
     p.add_argument("--runs", default="2000", metavar="R", help="bandits played, over all ranks (default: 2000)")
     p.add_argument("--steps", default="1000", metavar="T", help="steps of each (default: 1000)")
-    p.add_argument("--mean", default="0", metavar="M", help="what arms pay on average (default: 0)")
+    p.add_argument("--mean", default="0", metavar="M", help="mean reward of the arms (default: 0)")
     p.add_argument(
         "--drift", default="0", metavar="D", help="deviation of a step of the means' random walk; they begin equal"
     )
@@ -63,7 +63,7 @@ def parser():
 
 
 def main(world, argv):
-    """Play as the command line says. Collective: every rank must call this."""
+    """Play the testbed and print the results. Collective: every rank must call this."""
     args, task, methods = world.on_root(_prepare, argv, world.size)
     pin_threads()
     begun = time.monotonic()
@@ -78,14 +78,14 @@ def main(world, argv):
 
 
 class Result:
-    """What a method got: (mean, 95 % half-width) pairs of ``reward`` and ``optimal`` by step, and of the ``whole``."""
+    """Results of a method: (mean, 95 % half-width) pairs of ``reward`` and ``optimal`` by step, and of ``whole``."""
 
     def __init__(self, method, reward, optimal, whole):
         self.method, self.reward, self.optimal = method, reward, optimal
         self.whole = tuple(map(float, whole))
 
     def summary(self):
-        """A JSON-able dict. The ends are means over the last steps, the share of best arms with the last one's."""
+        """Return a JSON-able dict. ``*_end`` are means over the last ``LAST`` steps, ``*_last`` of the last step."""
         reward, optimal = self.reward[0][-LAST:], self.optimal[0][-LAST:]
         return {
             "method": self.method.name,
@@ -116,7 +116,7 @@ def _prepare(argv, ranks):
 
 
 class _Progress:
-    """Says now and then how many runs rank 0 has played."""
+    """Print how many runs rank 0 has played, every ``PROGRESS_EVERY`` seconds."""
 
     def __init__(self, runs):
         self._runs, self._begun = runs, time.monotonic()

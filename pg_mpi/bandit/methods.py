@@ -1,11 +1,11 @@
-"""How an agent chooses among arms and learns what they pay, for many runs at once.
+"""Bandit methods, which choose arms and learn from rewards for many runs at once.
 
-Arrays are (arms, runs), so that whatever goes over the arms goes over rows that lie together. Each method has
+Arrays are (arms, runs), so that operations over arms read contiguous rows. Each method has
 
     choose(uniforms)        (2, runs) uniform numbers → int64 (runs,), the arm that each run pulls
-    learn(places, rewards)  what these pulls teach; places, int64 (runs,), are those of the arms in a flat array
+    learn(places, rewards)  update from these pulls; places, int64 (runs,), index the pulled arms in the flat array
 
-Source of all: Sutton & Barto, "Reinforcement Learning: An Introduction" (2nd ed., 2018), chapter 2.
+Source: Sutton & Barto, "Reinforcement Learning: An Introduction" (2nd ed., 2018), chapter 2.
 """
 
 import functools
@@ -14,23 +14,21 @@ import numpy as np
 
 
 def best(scores, uniforms):
-    """The arm with the highest score of each run, drawn uniformly among equals: (arms, runs) → int64 (runs,)."""
+    """Return the arm with the highest score of each run, ties broken at random: (arms, runs) → int64 (runs,)."""
     triangle, ones = _summing(len(scores))
-    order = triangle @ (scores == scores.max(axis=0)).astype(
-        np.float32
-    )  # how many of the best there are up to each arm
+    order = triangle @ (scores == scores.max(axis=0)).astype(np.float32)  # number of best arms up to each arm
     which = (uniforms * order[-1]).astype(np.int32).astype(np.float32)
     return (ones @ (order <= which).astype(np.float32)).astype(np.int64)
 
 
 @functools.cache
 def _summing(arms):
-    """What sums over arms as a product: half the time of ``cumsum`` and ``sum``, and exact for whole numbers."""
+    """Matrices that sum over arms as a product: half the time of ``cumsum`` and ``sum``, exact for integers."""
     return np.tri(arms, dtype=np.float32), np.ones(arms, dtype=np.float32)
 
 
 class Values:
-    """Estimates of what each arm pays: Q += (R - Q) / N, the average, or Q += step (R - Q) (equations 2.3, 2.5).
+    """Estimates of each arm's reward: Q += (R - Q) / N, the average, or Q += step (R - Q) (equations 2.3, 2.5).
 
     Args:
         shape: (arms, runs).
@@ -52,9 +50,9 @@ class Values:
 
 
 class EpsilonGreedy(Values):
-    """The arm with the highest estimate; with probability ``epsilon`` any arm (section 2.2).
+    """Choose the arm with the highest estimate; with probability ``epsilon`` a random arm (section 2.2).
 
-    With no epsilon and a high ``start`` it explores all the same, disappointed by each arm in turn (section 2.6).
+    With ``epsilon`` 0 and a high ``start`` it also explores, because low rewards lower estimates (section 2.6).
     """
 
     def __init__(self, shape, epsilon, start=0.0, step=None):
@@ -67,7 +65,7 @@ class EpsilonGreedy(Values):
 
 
 class UpperConfidence(Values):
-    """The arm whose estimate plus ``c`` sqrt(ln t / N) is highest; untried arms first (UCB, equation 2.10)."""
+    """Choose the arm whose estimate plus ``c`` sqrt(ln t / N) is highest; untried arms first (UCB, equation 2.10)."""
 
     def __init__(self, shape, c, start=0.0, step=None):
         super().__init__(shape, start, step)
@@ -76,7 +74,7 @@ class UpperConfidence(Values):
 
     def choose(self, uniforms):
         self._time += 1
-        width = self._c * np.sqrt(np.log(max(self._time, 2)))  # at t = 1 nothing is tried: any width says the same
+        width = self._c * np.sqrt(np.log(max(self._time, 2)))  # at t = 1 no arm is tried: any positive width works
         return best(self.estimates + width * self._doubt, uniforms[1])
 
     def learn(self, places, rewards):
@@ -89,7 +87,7 @@ class Gradient:
 
         H_a += step (R - B) (1{a = A} - pi_a)
 
-    ``baseline``: whether B is the average of the rewards before this one (at first that reward itself), or 0.
+    ``baseline``: whether B is the average of the earlier rewards (at the first step the reward itself), or 0.
     """
 
     def __init__(self, shape, step, baseline=True):
@@ -101,7 +99,7 @@ class Gradient:
         sums = weights.cumsum(axis=0)
         self._policy = weights / sums[-1]
         chosen = (sums <= uniforms[1] * sums[-1]).sum(axis=0)
-        return np.minimum(chosen, len(weights) - 1)  # a product may round up to the whole sum
+        return np.minimum(chosen, len(weights) - 1)  # the product may round up to the sum
 
     def learn(self, places, rewards):
         push = self._step * (rewards if self._baseline is None else rewards - self._usual(rewards))
@@ -109,7 +107,7 @@ class Gradient:
         self._preferences.reshape(-1)[places] += push
 
     def _usual(self, rewards):
-        """The baseline of this step; afterwards it knows these rewards too."""
+        """Return the baseline of this step, then update it with these rewards."""
         self._time += 1
         usual = self._baseline if self._time > 1 else rewards
         self._baseline = self._baseline + (rewards - self._baseline) / self._time

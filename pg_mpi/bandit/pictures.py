@@ -1,11 +1,11 @@
-"""Results of the testbed → pictures."""
+"""Draw the testbed's results."""
 
 from pg_mpi.bandit.plan import KINDS
 from pg_mpi.files.figure_file import axes_of
 
 
 def draw_curves(path, results, task):
-    """Average reward, and the share of best arms pulled, against steps: a line for each method."""
+    """Draw average reward and share of best arms pulled against steps, a line for each method."""
     with axes_of(path, columns=2, size=(12, 4.2)) as (reward, optimal):
         steps = range(1, task.steps + 1)
         for result in results:
@@ -20,7 +20,7 @@ def draw_curves(path, results, task):
 
 
 def draw_study(path, results, task):
-    """Average reward over all steps against the parameter of each kind of method, as figure 2.6 of the book."""
+    """Draw average reward over all steps against the parameter of each kind of method, as figure 2.6 of the book."""
     with axes_of(path, size=(8, 4.6)) as axes:
         for kind, known in KINDS.items():
             found = [result for result in results if result.method.kind == kind]

@@ -1,4 +1,4 @@
-"""What is compared: methods by words as ``epsilon:0.1,step=0.1``, and what the parameter study tries."""
+"""Parse methods such as ``epsilon:0.1,step=0.1``, and list those of the parameter study."""
 
 import dataclasses
 
@@ -11,10 +11,11 @@ class Kind:
     """A kind of method.
 
     Attributes:
-        make: (shape, value, **options) → the method.
-        value: the parser of its number; ``symbol``, how the book calls it.
+        make: function (shape, value, **options) → agent.
+        symbol: the parameter's name in the book.
+        value: parser of the parameter.
         options: further settings and their parsers.
-        study: the values of the parameter study, as figure 2.6 of the book has them.
+        study: values of the parameter study, as in figure 2.6 of the book.
     """
 
     make: object
@@ -48,7 +49,7 @@ USUAL += ["gradient:0.1,baseline=false"]
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A method with its settings: ``kind:value,option=value``, as ``name`` says it."""
+    """A method with its settings. ``name`` is ``kind:value,option=value``."""
 
     name: str
     kind: str
@@ -56,12 +57,12 @@ class Method:
     options: tuple
 
     def make(self, shape):
-        """One agent per run, for (arms, runs)."""
+        """Return an agent for all runs; ``shape`` is (arms, runs)."""
         return KINDS[self.kind].make(shape, self.value, **dict(self.options))
 
 
 def parse(words):
-    """A ``Method`` from ``KIND:VALUE[,OPTION=VALUE]``. Raises ``ValueError`` that says what was wanted."""
+    """Parse a ``Method`` from ``KIND:VALUE[,OPTION=VALUE]``. Raises ``ValueError`` that states what is expected."""
     head, *rest = words.split(",")
     kind, colon, value = head.partition(":")
     choice(*KINDS)(kind)
@@ -85,5 +86,5 @@ def _value(parser, text, what):
 
 
 def study():
-    """Every kind over its values: a list of ``Method``."""
+    """Return the methods of the parameter study: every kind with each of its values."""
     return [parse(f"{kind}:{value:g}") for kind, known in KINDS.items() for value in known.study]

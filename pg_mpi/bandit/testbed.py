@@ -1,8 +1,8 @@
-"""The testbed: random tasks, played by every method on the same random numbers, all runs of a rank at once.
+"""The testbed: random tasks that every method plays with the same random numbers, all runs of a rank at once.
 
-Run r has a random stream of its own, ``SeedSequence(seed, spawn_key=(role, r))``, so what it draws does not depend on
-which rank plays it, nor beside which others. All that is summed over runs is first rounded to multiples of 2^-20, which
-float64 adds without rounding (see learning/reproducible_sum.py): nor do the sums.
+Run r has its own random stream, ``SeedSequence(seed, spawn_key=(role, r))``, so its numbers do not depend on the rank
+or on the other runs. Numbers are rounded to multiples of 2^-20 before they are summed over runs. float64 adds these
+without rounding (see learning/reproducible_sum.py), so the sums do not depend on the number of ranks either.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.random import Generator
 from pg_mpi.config.random_streams import BANDIT, stream
 from pg_mpi.learning.reproducible_sum import check, on_grid
 
-BLOCK = 250  # steps whose random numbers are drawn at once; which run draws what depends on it
+BLOCK = 250  # steps whose random numbers are drawn at once; the numbers of a run depend on it
 CHUNK = 1024  # runs played at once: their estimates fit a core's cache
 
 
@@ -19,7 +19,7 @@ class Draws:
     """The random numbers of some runs, block by block.
 
     Attributes:
-        means: what each arm pays on average, normal around ``mean``: (arms, runs). With a drift all begin as ``mean``.
+        means: mean reward of each arm, normal around ``mean``: (arms, runs). With a drift all start at ``mean``.
     """
 
     def __init__(self, task, runs):
@@ -29,13 +29,13 @@ class Draws:
         self.means = task.mean + (0.0 * deviations if task.drift else deviations)
 
     def block(self):
-        """(noise, uniforms, walk): (BLOCK, runs), (BLOCK, 2, runs), and (BLOCK, arms, runs) or None."""
+        """Draw (noise, uniforms, walk): (BLOCK, runs), (BLOCK, 2, runs), and (BLOCK, arms, runs) or None."""
         noise, uniforms = self._draw(Generator.standard_normal, BLOCK), self._draw(Generator.random, BLOCK, 2)
         walk = self._draw(Generator.standard_normal, BLOCK, self._arms) if self._drift else None
         return noise, uniforms, walk
 
     def _draw(self, kind, *shape):
-        """Numbers of each run's own stream: (*shape, runs)."""
+        """Draw from each run's own stream: (*shape, runs)."""
         rows = np.empty((len(self._streams), *shape))
         for rng, row in zip(self._streams, rows):
             kind(rng, out=row)
@@ -43,25 +43,25 @@ class Draws:
 
 
 class Arms:
-    """What the arms of some runs pay: normal, with deviation 1, around means that may drift."""
+    """Arms of some runs. Rewards are normal, with deviation 1, around means that may drift."""
 
     def __init__(self, means, drift):
         self._means, self._drift = means.copy(), drift
         self._top = means.max(axis=0)
 
     def pull(self, places, noise):
-        """(runs,) rewards, and whether each arm was the best one there is."""
+        """Return the rewards, (runs,), and whether each pulled arm is the best."""
         mean = self._means.reshape(-1)[places]
         return mean + noise, mean == self._top
 
     def move(self, walk):
-        """A step of the means' random walk."""
+        """Advance the means' random walk by one step."""
         self._means += self._drift * walk
         self._top = self._means.max(axis=0)
 
 
 class Sums:
-    """What a method got, summed over runs, on a grid: float64 ``values``, ``ROWS`` of each step and two of whole runs.
+    """Results of a method, summed over runs on a grid: float64 ``values``, ``ROWS`` rows of steps and two numbers.
 
     The last two numbers are the sums over runs of a run's average reward and of its square.
     """
@@ -73,19 +73,19 @@ class Sums:
         self._steps = self.values[:-2].reshape(self.ROWS, steps)
 
     def add(self, first, rewards, optimal):
-        """The steps from ``first`` on of some runs: (steps, runs) each."""
+        """Add the steps from ``first`` on of some runs: (steps, runs) each."""
         part = self._steps[:, first : first + len(rewards)]
         for row, what in zip(part, (rewards, on_grid(rewards**2), optimal)):
             row += what.sum(axis=1)
 
     def end(self, averages):
-        """Some runs' average rewards, (runs,)."""
+        """Add the average rewards of some runs, (runs,)."""
         self.values[-2:] += on_grid(averages).sum(), on_grid(averages**2).sum()
 
     def means(self, runs):
-        """Mean and its 95 % half-width, of the reward and the share of best arms, by step; and of a whole run's reward.
+        """Return means and 95 % half-widths of the reward by step, the share of best arms by step, and a run's reward.
 
-        Three (mean, half-width) pairs: (steps,), (steps,) and numbers.
+        Three (mean, half-width) pairs: (steps,), (steps,) and scalars.
         """
         check(self.values)
         reward, square, optimal = self._steps / runs
@@ -97,9 +97,9 @@ class Sums:
 
 
 def play(task, methods, runs, tell=lambda done: None):
-    """Let every method play the same ``runs``, a range: a ``Sums`` of each.
+    """Play the same ``runs``, a range, with every method; return a list of ``Sums``.
 
-    ``tell``: called with the number of runs done so far.
+    ``tell``: called with the number of runs played so far.
     """
     sums = [Sums(task.steps) for _ in methods]
     for begin in range(runs.start, runs.stop, CHUNK):
@@ -125,7 +125,7 @@ def _play_chunk(task, methods, runs, sums):
 
 
 def _play_block(agent, arms, length, noise, uniforms, walk):
-    """Rewards, on the grid, and best arms of ``length`` steps: (length, runs) each."""
+    """Play ``length`` steps; return rewards on the grid, and whether each arm was the best: (length, runs) each."""
     rewards, optimal = np.empty((length, noise.shape[1])), np.empty((length, noise.shape[1]), dtype=bool)
     runs = np.arange(noise.shape[1])
     for step in range(length):

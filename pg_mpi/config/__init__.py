@@ -1,1 +1,1 @@
-"""Settings: their definitions, presets and command line. The standard library alone."""
+"""Settings: definitions, presets and command line. Needs only the standard library."""

@@ -1,4 +1,4 @@
-"""The command line of training: from flags, presets and files of settings to a ``TrainConfig``."""
+"""The command line of training: flags, presets and preset files → ``TrainConfig``."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def _flag(name):
 
 
 def _preset(name):
-    """The settings of a preset, or of a JSON file: its own names, or a run's config.json."""
+    """The settings of a preset, or of a JSON file: a preset file, or a run's config.json."""
     if name in PRESETS:
         return dict(PRESETS[name])
     if not os.path.exists(name):
@@ -35,22 +35,22 @@ def _preset(name):
         key = key.replace("-", "_")
         if key not in FIELDS:
             raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, FIELDS)}")
-        # of a run's config.json only what it learned with: its budgets and its folder are its own
+        # of a run's config.json, only the settings that affect learning
         if value is not None and (settings is content or FIELDS[key].metadata["identity"]):
             values[key] = checked(FIELDS[key].metadata["parse"], value, f"{key} in {name}")
     return values
 
 
 def train_parser():
-    """The command line of ``pg_mpi.train``; its help needs neither MPI nor numpy."""
+    """The command line of ``pg_mpi.train``. Its help needs neither MPI nor numpy."""
     parser = Parser(
         prog="python -m pg_mpi.train",
         description="Train on every rank of an MPI job: mpirun -n 4 python -m pg_mpi.train --preset karpathy. "
-        "The same command goes on where the run folder stands. Exit codes: 0 finished, 75 checkpointed at a "
+        "The same command resumes the run in its folder. Exit codes: 0 finished, 75 checkpointed at a "
         "budget or on a signal (run the same command again), 2 wrong usage, 1 any other failure.",
-        epilog="Budgets, the tracker and the checkpoint interval may change on resume; other settings make "
-        "another run. A repeated flag: the last one counts. Counts are over all ranks, except --envs-per-rank, "
-        "--num-steps and --games-per-update. 2e9 is a number.",
+        epilog="Budgets, the tracker and the checkpoint interval may change on resume; other settings need "
+        "another run. The last of repeated flags counts. Counts are over all ranks, except --envs-per-rank, "
+        "--num-steps and --games-per-update. Numbers may be written as 2e9.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
@@ -77,7 +77,7 @@ def parse_train(argv):
     return TrainConfig(**{**env_defaults(named[0]), **preset, **flags}), set(flags)
 
 
-if __name__ == "__main__":  # for job scripts: is this command line of the trainer right, and where will it write?
+if __name__ == "__main__":  # for job scripts: check a training command and print its run folder
     try:
         print(parse_train(sys.argv[1:])[0].folder)
     except UsageError as wrong:

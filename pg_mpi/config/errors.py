@@ -1,17 +1,17 @@
-"""The errors that a user can cause and mend. Each message is one line that says what to do."""
+"""Errors that a user can cause. Each message is one line with the remedy."""
 
 
 class UsageError(Exception):
     """The command, the settings or the run folder are wrong: one line, exit code 2, nothing written.
 
-    ``agreed`` is True once it is sure that every rank raises it together, so that all may leave in order.
+    ``agreed`` is True if every rank raises it together, so that all ranks can exit in order.
     """
 
     agreed = False
 
 
 class RunError(Exception):
-    """The job cannot go on, for a reason that its one line says: exit code 1; what was saved stays.
+    """The job cannot continue: one line with the reason, exit code 1. Saved files stay.
 
     ``agreed``: as of ``UsageError``.
     """
@@ -24,5 +24,5 @@ class CheckpointError(UsageError):
 
 
 def one_line(value: object) -> str:
-    """What an error, or any value, says: a text without line breaks."""
+    """The text of an error or of any value, without line breaks."""
     return " ".join(str(value).split())

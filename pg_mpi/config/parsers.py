@@ -1,4 +1,4 @@
-"""Text from a command line → checked values. Each parser raises ``ValueError`` with what it wanted."""
+"""Parsers of command-line text to checked values. Each raises ``ValueError`` with what it accepts."""
 
 import argparse
 import difflib
@@ -12,13 +12,13 @@ from pg_mpi.config.errors import UsageError, one_line
 
 
 def nearest(word, known):
-    """`` (did you mean X?)`` for the closest of ``known``, or nothing."""
+    """`` (did you mean X?)`` for the closest of ``known``, or an empty string."""
     match = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
     return f" (did you mean {match[0]}?)" if match else ""
 
 
 def integer(low=1, high=math.inf):
-    """A parser of whole numbers of at least ``low`` and at most ``high``; ``2e9`` is one."""
+    """A parser of whole numbers of at least ``low`` and at most ``high``; it accepts ``2e9``."""
     wanted = f"a whole number of at least {low}" + (f" and at most {high:,}" if high < math.inf else "")
 
     def parse(text):
@@ -34,19 +34,19 @@ def integer(low=1, high=math.inf):
 
 
 def span(text):
-    """Whole numbers ``FIRST-LAST``, both included, or one number: a range."""
+    """Parse ``FIRST-LAST``, both included, or one whole number: a range."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text).strip())
     numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
     if not numbers:
-        raise ValueError("a whole number, or two as 0-4")
+        raise ValueError("a whole number, or a range such as 0-4")
     return numbers
 
 
 def spans(text):
-    """Whole numbers and ranges with commas between them, such as ``0-4,17``: a list without repetition."""
+    """Parse whole numbers and ranges separated by commas, such as ``0-4,17``: a list without repetition."""
     numbers = [number for part in str(text).split(",") for number in span(part)]
     if len(set(numbers)) < len(numbers):
-        raise ValueError("whole numbers or ranges as 0-4,17, each number once")
+        raise ValueError("whole numbers or ranges such as 0-4,17, each number once")
     return numbers
 
 
@@ -72,7 +72,7 @@ def real(low=-math.inf, high=math.inf, open_low=False):
 
 
 def duration(text):
-    """Seconds from ``[DAYS-]HH:MM:SS``, ``MM:SS`` or a plain number of seconds."""
+    """Parse ``[DAYS-]HH:MM:SS``, ``MM:SS`` or a number of seconds: seconds."""
     wanted = "a duration above zero such as 00:10:00 (or 1-12:00:00, or seconds)"
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
     if match:
@@ -89,7 +89,7 @@ def duration(text):
 
 
 def boolean(text):
-    """True or False from their names."""
+    """Parse ``true`` or ``false``."""
     names = {"true": True, "false": False}
     if str(text).lower() not in names:
         raise ValueError("true or false")
@@ -97,7 +97,7 @@ def boolean(text):
 
 
 def checked(parse, value, source):
-    """``value`` through a parser; ``source`` names it in the ``UsageError``."""
+    """Parse ``value``; ``source`` names it in the ``UsageError``."""
     try:
         return parse(value)
     except ValueError as wanted:
@@ -116,19 +116,19 @@ def choice(*names):
 
 
 def text(value):
-    """A parser of any non-empty text."""
+    """Parse any non-empty text."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a non-empty text")
     return value
 
 
 def imported(path, flag):
-    """What ``package.module:name`` names, or None if its module has no such name.
+    """Import ``package.module:name``; None if the module has no such name.
 
     Raises ``UsageError``, after the traceback, for a module that does not import.
     """
     module, _, name = path.partition(":")
-    sys.path.insert(0, "")  # as for a script: what lies beside the user
+    sys.path.insert(0, "")  # the working directory, as for a script
     try:
         return getattr(importlib.import_module(module), name, None)
     except Exception as error:  # any: it is the user's code
@@ -140,7 +140,7 @@ def imported(path, flag):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line of ours, and which knows the nearest flag."""
+    """``argparse`` with one-line errors that name the nearest flag."""
 
     def error(self, message):
         raise UsageError(message)

@@ -1,4 +1,4 @@
-"""The presets, and the defaults of Gymnasium's and custom environments."""
+"""Presets, and the defaults of Gymnasium and custom environments."""
 
 PRESETS = {
     "default": {},
@@ -19,7 +19,7 @@ PRESETS = {
     },
 }
 
-#: Defaults of Gymnasium's and custom environments, where they differ from those of Atari games.
+#: Defaults of Gymnasium and custom environments, where they differ from those of Atari games.
 GYMNASIUM = {
     "sync": "steps",
     "envs_per_rank": 4,
@@ -37,5 +37,5 @@ GYMNASIUM = {
 
 
 def env_defaults(env_id):
-    """The default settings of an env that differ from those of Atari games: a dict."""
+    """The default settings of an env where they differ from those of Atari games: a dict."""
     return {} if env_id.startswith("ALE/") else dict(GYMNASIUM)

@@ -1,7 +1,7 @@
-"""Random streams by identity: (seed, role, env), never by rank.
+"""Random streams by (seed, role, env).
 
-Env 7 plays the same game whichever rank owns it, because its streams are
-``SeedSequence(seed, spawn_key=(role, env))`` and rank numbers appear nowhere.
+The streams of an env are ``SeedSequence(seed, spawn_key=(role, env))``. They do not depend on the rank, so an env plays
+the same game on any rank.
 """
 
 import numpy as np

@@ -27,20 +27,20 @@ def _setting(default, parse, help, identity=True, applies=None):
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """Every setting of a training run. Defaults are the ``default`` preset's."""
+    """The settings of a training run. Defaults are the ``default`` preset's."""
 
     preset: str = _setting("default", text, "default, fast, karpathy, pong, or a JSON file of settings", False)
-    env_id: str = _setting("ALE/Pong-v5", text, "the game, by its Gymnasium id, or package.module:function of your own")
+    env_id: str = _setting("ALE/Pong-v5", text, "the Gymnasium id of a game, or package.module:function of your own")
     seed: int = _setting(0, integer(0), "root of every random stream")
 
     total_timesteps: int = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
     max_walltime: float = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
-    target_return: float = _setting(None, real(), "stop when the last 100 games' mean reaches this", False)
-    run_dir: str = _setting(None, text, "the run's folder (default: runs/GAME-PRESET-sSEED)", False)
-    resume: str = _setting("auto", text, "auto: go on if the folder has a run; never; or a path", False)
+    target_return: float = _setting(None, real(), "stop when the last 100 games average this score", False)
+    run_dir: str = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
+    resume: str = _setting("auto", text, "auto: resume if the folder has a run; never; or a path", False)
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
-    sync: str = _setting("episode", choice("episode", "steps"), "learn after whole games, or after T steps")
+    sync: str = _setting("episode", choice("episode", "steps"), "update after whole games, or after T steps")
     num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps")
     games_per_update: int = _setting(
         1, integer(), "games per env and update, with --sync episode; a round is cut after 1024 steps of an env"
@@ -48,48 +48,48 @@ class TrainConfig:
     frame_skip: int = _setting(4, integer(), "frames per agent step", applies=ATARI)
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames", applies=ATARI)
-    mode: int = _setting(
-        None, integer(0), "the game's mode, as the ALE numbers them (default: its usual one)", applies=ATARI
-    )
-    difficulty: int = _setting(None, integer(0), "the game's difficulty, likewise", applies=ATARI)
-    life_loss: bool = _setting(False, boolean, "a lost life ends a return, though not the game", applies=ATARI)
+    mode: int = _setting(None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI)
+    difficulty: int = _setting(None, integer(0), "the ALE's number of the difficulty, likewise", applies=ATARI)
+    life_loss: bool = _setting(False, boolean, "a lost life ends a return, but not the game", applies=ATARI)
     rewards: str = _setting(
         "sign",
         choice("sign", "raw", "scaled"),
-        "what is learned from: the sign of each reward, itself, or scaled for returns of deviation 1; scores are raw",
+        "rewards for learning: their sign, raw, or scaled for returns of deviation 1; scores are always raw",
     )
-    policy: str = _setting("usual", text, "package.module:Class of your own, see docs/own.md; usual: ours")
+    policy: str = _setting(
+        "usual", text, "usual: the built-in policy; or package.module:Class of your own, see docs/own.md"
+    )
     normalise: bool = _setting(
         True,
         boolean,
-        "numbers observed are brought to mean 0 and deviation 1, over all ranks and all rounds so far",
+        "normalise observations to mean 0 and deviation 1, over all ranks and all rounds so far",
         applies=GYMNASIUM,
     )
     squash: str = _setting(
         "clip",
         choice("clip", "tanh"),
-        "how an action's numbers are brought between the bounds of a Box",
+        "how continuous actions are brought within the bounds of a Box",
         applies=GYMNASIUM,
     )
 
     features: str = _setting(
         "blobs",
         text,
-        "what the policy sees: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
+        "inputs of the policy: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
         "or package.module:Class of your own, see docs/own.md",
         applies=ATARI,
     )
     actions: str = _setting(
         "minimal",
         text,
-        "minimal: the ALE's own set; distinct: those that differ within a few steps; pair: two of them, no NOOP; or "
-        "names, as NOOP,RIGHT,LEFT",
+        "minimal: the ALE's minimal set; distinct: those that differ within a few steps; pair: two of them, no NOOP; "
+        "or names, such as NOOP,RIGHT,LEFT",
         applies=ATARI,
     )
     action_logits: str = _setting(
         "parts",
         choice("parts", "own"),
-        "an action's logit is the sum of its parts' (up, down, right, left, button), or its own",
+        "parts: an action's logit is the sum over its parts (up, down, right, left, fire); own: each has its own",
         applies=OURS,
     )
     hidden: int = _setting(64, integer(), "hidden units")
@@ -111,7 +111,7 @@ class TrainConfig:
     explore: float = _setting(
         1.0,
         real(0),
-        "deviation of what is added to each action's logit all through a game, if the game before paid nothing",
+        "deviation of the constant offsets of the action logits in a game that follows one without rewards",
         applies=CLIPPED,
     )
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
@@ -119,31 +119,31 @@ class TrainConfig:
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
     replay: bool = _setting(
-        False, boolean, "self-imitation: also learn from transitions of the past, drawn in proportion to their return"
+        False, boolean, "self-imitation: also learn from past transitions, drawn in proportion to their return"
     )
 
     reproducible: bool = _setting(
-        False, boolean, "the same bits on any number of ranks that share the same envs, at some cost in speed"
+        False, boolean, "bitwise-equal results on any number of ranks with the same envs, at some cost in speed"
     )
 
     checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
-    keep_checkpoints: int = _setting(3, integer(), "how many checkpoints stay in the folder", False)
+    keep_checkpoints: int = _setting(3, integer(), "number of checkpoints kept in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
     watchdog: float = _setting(
         600.0,
         real(0),
-        "end the job, with every rank's stack, after this many seconds without an update; 0: never",
+        "print every rank's stack and end the job after this many seconds without an update; 0: never",
         False,
     )
     elastic: bool = _setting(
         False,
         boolean,
-        "go on without a rank that dies, with its envs on the others; needs mpirun --with-ft ulfm",
+        "continue without failed ranks, with their envs on the survivors; needs mpirun --with-ft ulfm",
         False,
     )
     idle_starts: int = _setting(
-        10, integer(0), "refuse to start after so many starts in a row without a new checkpoint; 0: never", False
+        10, integer(0), "refuse to start after this many starts in a row without a new checkpoint; 0: never", False
     )
     track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
     trace: bool = _setting(
@@ -153,7 +153,7 @@ class TrainConfig:
 
     @property
     def folder(self):
-        """The run folder: ``--run-dir``, or a name made of the settings, so that the same command resumes."""
+        """The run folder: ``--run-dir``, or a name from the settings, so that the same command resumes."""
         if self.run_dir:
             return self.run_dir
         game = re.sub(r"[^a-z0-9]+", "-", self.env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0].lower())
@@ -161,30 +161,30 @@ class TrainConfig:
         return os.path.join("runs", f"{game}-{preset}-s{self.seed}")
 
     def identity(self):
-        """The settings that change what is learned, as a dict."""
+        """The settings that affect learning, as a dict."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata["identity"]}
 
     def check(self, ranks, given=()):
-        """Raise ``UsageError`` for settings that contradict each other on this many ranks.
+        """Raise ``UsageError`` for settings that conflict on ``ranks`` ranks.
 
         ``given``: the names of the settings that the user gave. A ``minibatch_size`` among them must fit the rollout.
         """
         own, arcade = self.policy != "usual", self.env_id.startswith("ALE/")
         if (own or not arcade) and self.method == "reinforce":
-            raise UsageError("--method reinforce is for Atari games and our own policy of them: use clipped")
+            raise UsageError("--method reinforce needs an Atari game and the built-in policy: use --method clipped")
         if self.method == "reinforce" and self.sync == "steps":
-            raise UsageError("--method reinforce learns from whole games: use --sync episode")
+            raise UsageError("--method reinforce needs whole games: use --sync episode")
         if self.replay and self.method == "reinforce":
-            raise UsageError("--replay compares returns with values, and --method reinforce has none: use clipped")
+            raise UsageError("--replay needs a value function, which --method reinforce lacks: use --method clipped")
         if self.replay and self.reproducible:
-            raise UsageError("--replay remembers by rank, so the bits depend on their number: leave --reproducible out")
+            raise UsageError("--replay depends on the number of ranks: leave --reproducible out")
         if (own or not arcade) and self.replay:
-            raise UsageError("--replay remembers active pixels, for our own policy of Atari games: leave it out here")
+            raise UsageError("--replay needs an Atari game and the built-in policy: leave it out")
         rollout = ranks * self.envs_per_rank * self.num_steps
         if self.sync == "steps" and "minibatch_size" in given and self.minibatch_size > rollout:
             raise UsageError(
-                f"--minibatch-size {self.minibatch_size} is larger than one rollout of {rollout} samples "
-                f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): lower it to {rollout}, "
+                f"--minibatch-size {self.minibatch_size} exceeds the rollout of {rollout} samples "
+                f"({ranks} ranks x {self.envs_per_rank} envs x {self.num_steps} steps): use at most {rollout} "
                 "or raise --num-steps"
             )
 

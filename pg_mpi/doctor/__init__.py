@@ -1,1 +1,1 @@
-"""What a launch really runs on, and whether it is sane: ``python -m pg_mpi.doctor``."""
+"""Check what a launch runs on: ``python -m pg_mpi.doctor``."""

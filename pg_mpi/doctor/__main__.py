@@ -1,4 +1,4 @@
-"""The doctor's command: every rank looks around, all try themselves together, rank 0 says what is wrong."""
+"""Check a launch: ``python -m pg_mpi.doctor``. Every rank collects facts and runs trials; rank 0 reports."""
 
 import functools
 import json
@@ -11,26 +11,26 @@ from pg_mpi.mpi.launch import launch_env
 
 
 def parser():
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(
         prog="python -m pg_mpi.doctor",
-        description="Say what this launch runs on - hosts, cores, BLAS threads, MPI, emulator, network - and whether "
-        "it is sane; for each fault, the line that cures it. Start it as you would start the trainer: "
+        description="Report what this launch runs on - hosts, cores, BLAS threads, MPI, emulator, network - and its "
+        "faults, each with a cure. Start it as you would start the trainer: "
         "mpirun -n 4 python -m pg_mpi.doctor.",
-        epilog="Everything is read from what is loaded and pinned, or tried. About four seconds. Exit code 0; with "
-        "--strict 1 if there is a fault.",
+        epilog="Facts are read from what is loaded and pinned, or measured. Takes about four seconds. Exit code 0; "
+        "with --strict 1 if there is a fault.",
         allow_abbrev=False,
     )
     p.add_argument("--strict", action="store_true", help="exit 1 if there is a fault")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     p.add_argument("--seconds", metavar="S", default="1", help="length of each trial (default: 1)")
     p.add_argument("--env-id", metavar="ID", default=TrainConfig.env_id, help="the game (default: %(default)s)")
-    p.add_argument("--expect-ranks", metavar="N", help="how many ranks there should be (default: as the launcher says)")
+    p.add_argument("--expect-ranks", metavar="N", help="number of ranks expected (default: as the launcher says)")
     return p
 
 
 def main(world, argv, import_s):
-    """Examine as the command line says; the process's exit code. Collective: every rank must call this."""
+    """Run the doctor and return the exit code. Collective: every rank must call this."""
     args = world.on_root(_arguments, argv)
     from pg_mpi.doctor import facts, trials
     from pg_mpi.mpi import clocks
@@ -59,7 +59,7 @@ def _tell(args, ranks, exchange):
     found = verdict.findings(ranks, promised, exchange)
     result = {"ranks": ranks, "allreduce_s": exchange, "findings": [finding._asdict() for finding in found]}
     code = int(args.strict and any(finding.fault for finding in found))
-    if len(ranks) > 1 or launch_env.is_first_process():  # ranks that are each a world of their own speak once
+    if len(ranks) > 1 or launch_env.is_first_process():  # of separate jobs of one rank only the first prints
         print("\n".join(text.text(result)), flush=True)
         if args.json:
             print(json.dumps(result), flush=True)
@@ -71,6 +71,6 @@ if __name__ == "__main__":
         if launch_env.is_first_process():
             parser().parse(sys.argv[1:])
     else:
-        from pg_mpi.doctor import facts, trials  # noqa: F401 imported as the trainer would, before MPI starts
+        from pg_mpi.doctor import facts, trials  # noqa: F401 imported before MPI starts, as by the trainer
 
         process.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])

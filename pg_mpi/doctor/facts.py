@@ -1,4 +1,4 @@
-"""What one rank finds around itself: read from what is loaded and pinned, not from what was asked for."""
+"""Facts about one rank: what is loaded and pinned, not what was requested."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
 
 def describe(world):
-    """Everything about this rank: a dict for JSON. Not collective."""
+    """Return all facts about this rank, a JSON-able dict. Not collective."""
     threads = pinning.cores() or []
     return {
         "rank": world.rank,
@@ -36,7 +36,7 @@ def describe(world):
 
 
 def age():
-    """Seconds since this process was started, by the kernel's clock (Linux); 0 where it does not tell."""
+    """Seconds since this process started, by the kernel's clock (Linux); 0 where unknown."""
     try:
         started = float(_stat()[19]) / os.sysconf("SC_CLK_TCK")
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
@@ -45,7 +45,7 @@ def age():
 
 
 def sits_on():
-    """The hardware thread that this process runs on at this moment; None where the system does not tell."""
+    """Hardware thread that this process runs on at the moment; None where unknown."""
     try:
         return int(_stat()[36])
     except OSError:
@@ -53,12 +53,12 @@ def sits_on():
 
 
 def _stat():
-    """The fields of /proc/self/stat from the third on: the second, a name, may hold spaces."""
+    """Fields of /proc/self/stat from the third on. The second, a name, may hold spaces."""
     return Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
 
 
 def core_of(thread):
-    """The core that a hardware thread belongs to, named by its first thread."""
+    """Core of a hardware thread, named by its first thread."""
     siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
     try:
         text = siblings.read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def core_of(thread):
 
 
 def mpi(world):
-    """The MPI library that is loaded, and the program that started this process."""
+    """Loaded MPI library, and the program that started this process."""
     return {
         "version": world.mpi_version(),
         "libraries": loaded("libmpi"),
@@ -78,7 +78,7 @@ def mpi(world):
 
 
 def loaded(prefix):
-    """The files loaded into this process whose names begin so, sorted (Linux)."""
+    """Files loaded into this process whose names begin with ``prefix``, sorted (Linux)."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -88,13 +88,13 @@ def loaded(prefix):
 
 
 def _binding():
-    """mpi4py's extension module as loaded: its name says for which ABI it was built."""
+    """File name of mpi4py's loaded extension module, which names its ABI."""
     module = sys.modules.get("mpi4py.MPI")
     return os.path.basename(module.__file__) if module else None
 
 
 def _launcher():
-    """The program whose child this process is: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
+    """Name of the parent process: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
     try:
         return Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
     except OSError:
@@ -102,7 +102,7 @@ def _launcher():
 
 
 def memory_mb():
-    """Memory that processes on this host may still take, in MB; None where the system does not tell."""
+    """Memory available on this host or in this cgroup, in MB; None where unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         free = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -116,7 +116,7 @@ def memory_mb():
 
 
 def imported():
-    """How many modules this process has read from the environment and from our code, and where they lie."""
+    """Number of modules imported from the environment and this package, and the environment's place."""
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
     count = sum(file.startswith((os.path.join(sys.prefix, ""), os.path.join(ours, ""))) for file in files)
@@ -124,19 +124,19 @@ def imported():
 
 
 def file_system(path, mounts="/proc/self/mounts"):
-    """The kind of file system that a path lies on, as ext4, nfs4 or lustre; None where the system does not tell."""
+    """Type of a path's file system, such as ext4, nfs4 or lustre; None where unknown."""
     path = os.path.join(os.path.realpath(path), "")
     try:
         lines = Path(mounts).read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    kinds = {line.split()[1]: line.split()[2] for line in lines}  # of two on one place the later one is seen
+    kinds = {line.split()[1]: line.split()[2] for line in lines}  # of two mounts on one place the later one is visible
     above = [place for place in kinds if path.startswith(os.path.join(place, ""))]
     return kinds[max(above, key=len)] if above else None
 
 
 def versions():
-    """What this rank runs: Python, this package and where it lies, and the packages it needs."""
+    """Versions of Python, this package and the packages that it needs."""
     found = {"python": platform.python_version(), "pg_mpi": __version__}
     for name in PACKAGES:
         try:
@@ -147,5 +147,5 @@ def versions():
 
 
 def digest(path):
-    """The first 12 digits of a file's sha256."""
+    """First 12 hex digits of a file's sha256."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

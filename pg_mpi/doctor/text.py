@@ -1,14 +1,14 @@
-"""A doctor's findings in words, in one screen however many ranks there are."""
+"""Format the doctor's report to fit one screen for any number of ranks."""
 
 from collections import defaultdict
 
 from pg_mpi.mpi.pinning import spell
 
-MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # how many are shown: hosts, ranks, faults of one name
+MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, faults of one name
 
 
 def text(result):
-    """The report: lines of text, from what ``--json`` gives."""
+    """Return the report as lines of text, from the data of ``--json``."""
     ranks = result["ranks"]
     hosts = defaultdict(list)
     for rank in ranks:

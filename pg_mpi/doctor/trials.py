@@ -1,4 +1,4 @@
-"""Short trials by all ranks at once: how fast this world exchanges, plays, and what its clocks say."""
+"""Short trials on all ranks at once: Allreduce time and emulator speed."""
 
 import statistics
 import time
@@ -8,12 +8,12 @@ import numpy as np
 from pg_mpi.doctor.facts import digest
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
 
-SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are about what an update exchanges at once
+SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are typical of an exchange
 MOST_ROUNDS = 200
 
 
 def exchange(world, seconds):
-    """Median seconds of an Allreduce of each of ``SIZES``, the slowest rank's: {bytes: seconds}.
+    """Measure the median time of an Allreduce of each of ``SIZES``, on the slowest rank: {bytes: seconds}.
 
     Collective: every rank must call this. Empty in a world of one.
     """
@@ -24,7 +24,7 @@ def exchange(world, seconds):
 
 def _exchange(world, size, budget):
     array = np.zeros(size // 4, dtype=np.float32)
-    _time(world, array, 1)  # the first one connects
+    _time(world, array, 1)  # the first one opens connections
     trial = float(world.max_(np.array([max(_time(world, array, 3))]))[0])
     rounds = int(min(max(budget / max(trial, 1e-6), 3), MOST_ROUNDS))  # equal on all ranks
     median = statistics.median(_time(world, array, rounds))
@@ -42,22 +42,22 @@ def _time(world, array, rounds):
 
 
 def play(world, env_id, seconds):
-    """Play the bare emulator on every rank at once: what each reached, a dict. Collective.
+    """Run the bare emulator on every rank at once and return this rank's results, a dict.
 
-    ``cpu_share`` is how much of a core this rank really got while it wanted a whole one.
+    Collective: every rank must call this. ``cpu_share`` is the share of a core that this rank got while it was busy.
     """
     facts = {}
     try:
         rom = rom_path(rom_name(env_id))
         game = AtariGame(env_id, np.random.default_rng(world.rank))
         facts = {"rom": rom.name, "rom_sha256": digest(rom)}
-    except Exception as error:  # whatever stops this rank's emulator belongs into the report
+    except Exception as error:  # any: the report shows it
         facts, game = {"error": f"{type(error).__name__}: {error}"}, None
     world.barrier()
     if game:
         steps, cpu, begun = 0, time.process_time(), time.perf_counter()
         while time.perf_counter() - begun < seconds:
-            game.act(NOOP)
+            game.step(NOOP)
             steps += 1
             if game.over():
                 game.reset()

@@ -1,4 +1,4 @@
-"""Facts → findings: what is wrong with a launch, and the line that cures it. Pure functions of what was measured."""
+"""Derive findings from facts: the faults of a launch and their cures. Pure functions of the measurements."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -7,22 +7,22 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-RANK_MB = 300  # what a rank of `default` takes at most, with room
+RANK_MB = 300  # upper bound for a rank of `default`, with a margin
 SLOW_IMPORT = 20.0  # seconds
 SLOW_LATENCY = 1e-3  # seconds for 8 bytes: 13 microseconds is usual within a host, 20 to 50 between hosts
 SLOW_BANDWIDTH = 40e6  # bytes/s of an Allreduce: 1 Gbit/s reaches about 58e6 between two hosts
-LEAST_SHARE = 0.75  # of a core, while a rank wants all of it
+LEAST_SHARE = 0.75  # minimum share of a core for a busy rank
 CLOCKS_APART = 2.0  # seconds
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be.
+    """A fault or a note.
 
     Attributes:
         name: one word for scripts.
-        fault: True if the job should not run so; False for something to know.
-        text: what was seen.
-        cure: the line that mends it.
+        fault: True for a fault that should be fixed before the job runs; False for a note.
+        text: what was observed.
+        cure: how to fix it.
     """
 
     name: str
@@ -32,15 +32,15 @@ class Finding(NamedTuple):
 
 
 def findings(ranks, promised, exchange):
-    """All findings, the gravest first.
+    """Return all findings, faults first.
 
     Args:
         ranks: every rank's facts, in rank order (``facts.describe`` with ``emulator`` and ``clock_s``).
-        promised: how many processes the launcher says it started, or None.
+        promised: number of processes that the launcher started, or None.
         exchange: {bytes: seconds} of an Allreduce.
     """
     if promised and len(ranks) < promised:
-        return [_alone(ranks[0], len(ranks), promised)]  # whatever else is seen is one process's view
+        return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
     hosts = defaultdict(list)
     for rank in ranks:
         hosts[rank["host"]].append(rank)
@@ -58,21 +58,21 @@ def findings(ranks, promised, exchange):
 
 
 def _alone(rank, size, promised):
-    """The launcher started several processes, and each is a job of its own."""
+    """Report processes of one launch that are each a separate job."""
     loaded, launcher = rank["mpi"], rank["mpi"]["launcher"] or "the launcher"
     if launcher.startswith("slurmstepd"):
         cure = "srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), see srun --mpi=list; or mpirun instead of srun"
     else:
         cure = f"start it with the mpirun of {loaded['version']}, or name the launcher's own library: MPI4PY_LIBMPI"
     text = (
-        f"{promised} processes were started, and MPI sees {size}: as many silent jobs of {size} rank each. "
+        f"{promised} processes were started, and MPI sees {size}: each process is a separate job. "
         f"{launcher} started this one, and it has loaded {loaded['version']}"
     )
     return Finding("alone", True, text, cure)
 
 
 def _seats(host, members):
-    """Ranks without a core of their own: too many for the host, bound to the same core, or on sibling threads."""
+    """Find ranks without a core of their own: too many for the host, bound to the same core, or on sibling threads."""
     if not all(rank["threads"] for rank in members):
         return []
     cores = {core for rank in members for core in rank["cores"]}
@@ -96,7 +96,7 @@ def _seats(host, members):
 
 
 def _unseated(members, key):
-    """The ranks left over when as many as possible get a core (or thread) of their own."""
+    """Return the ranks left over when as many as possible get a core (or thread) of their own."""
     places = sorted({place for rank in members for place in rank[key]})
     number = {place: index for index, place in enumerate(places)}
     pairs = {(row, number[place]) for row, rank in enumerate(members) for place in rank[key]}
@@ -107,7 +107,7 @@ def _unseated(members, key):
 
 
 def _pools(host, members):
-    """BLAS or OpenMP pools with more threads than there are cores for them."""
+    """Find BLAS or OpenMP pools with more threads than cores."""
     sizes = {rank["rank"]: max((pool["threads"] for pool in rank["blas"]), default=1) for rank in members}
     cores = len({core for rank in members for core in rank["cores"]}) or None
     total, widest = sum(sizes.values()), max(members, key=lambda rank: sizes[rank["rank"]])
@@ -132,7 +132,7 @@ def _memory(host, members):
 
 
 def _busy(host, members):
-    """Ranks with a core of their own that did not get it: something else runs there."""
+    """Find ranks that got less than ``LEAST_SHARE`` of their own core: other processes use it."""
     shares = {rank["rank"]: rank["emulator"].get("cpu_share", 1.0) for rank in members}
     slow = [rank for rank, share in shares.items() if share < LEAST_SHARE]
     if not slow:
@@ -146,7 +146,7 @@ def _busy(host, members):
 
 
 def _versions(ranks):
-    """Ranks that run other versions than most."""
+    """Find versions that differ between ranks."""
     found = []
     for name in ranks[0]["versions"]:
         held = defaultdict(list)
@@ -159,7 +159,7 @@ def _versions(ranks):
 
 
 def _libraries(ranks):
-    """Ranks with other MPI libraries than most, or with two at once."""
+    """Find MPI libraries that differ between ranks, and ranks that loaded two."""
     found, held = [], defaultdict(list)
     for rank in ranks:
         held[rank["mpi"]["version"]].append(rank)
@@ -190,7 +190,7 @@ def _emulators(ranks):
 
 
 def _network(exchange, hosts):
-    """A slow Allreduce."""
+    """Find a slow Allreduce."""
     if not exchange:
         return []
     small, large = min(exchange), max(exchange)

@@ -1,1 +1,1 @@
-"""Environments: Atari emulators and Gymnasium's. The only importer of ale_py and gymnasium."""
+"""Environments: Atari and Gymnasium. Only this package imports ale_py and gymnasium."""

@@ -1,4 +1,4 @@
-"""Actions by name."""
+"""Action sets: ``--actions`` to ALE action codes."""
 
 from ale_py import Action
 
@@ -8,12 +8,12 @@ from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.env.atari import NOOP, AtariGame
 from pg_mpi.env.calibration import find_actions
 
-PARTS = ("UP", "DOWN", "RIGHT", "LEFT", "FIRE")  # what the ALE's action names are made of
+PARTS = ("UP", "DOWN", "RIGHT", "LEFT", "FIRE")  # the parts of the ALE's action names
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 
 def choose(actions, env_id, frame_skip, mode=None, difficulty=None):
-    """The ALE codes of the policy's actions, from ``--actions``. Raises ``UsageError`` for an unknown name."""
+    """Return the ALE codes that ``--actions`` selects. Raises ``UsageError`` for an unknown or repeated name."""
     if actions == "minimal":
         return minimal(env_id)
     if actions not in ("distinct", "pair"):
@@ -23,12 +23,12 @@ def choose(actions, env_id, frame_skip, mode=None, difficulty=None):
 
 
 def _named(actions):
-    """Codes of action names with commas between them."""
+    """Return the codes of comma-separated action names."""
     names = [name.strip().upper() for name in actions.split(",")]
     for name in names:
         if name not in CODES:
             raise UsageError(
-                f"--actions names an unknown action {name!r}{nearest(name, CODES)}: give minimal, distinct, "
+                f"--actions names an unknown action {name!r}{nearest(name, CODES)}: use minimal, distinct, "
                 "pair, or names such as NOOP,RIGHT,LEFT"
             )
     if len(set(names)) < len(names):
@@ -37,12 +37,12 @@ def _named(actions):
 
 
 def minimal(env_id):
-    """The ALE's minimal action set of a game, as codes."""
+    """Return the ALE's minimal action set of a game, as codes."""
     return AtariGame(env_id, stream(0, SURVEY)).actions
 
 
 def parts(codes):
-    """What each action is made of, 1.0 or 0.0: a list per action, over the parts that occur in any of them."""
+    """Return the parts of each action: a list of 1.0 or 0.0 per action, over the parts that occur in any action."""
     names = [Action(code).name for code in codes]
     used = [part for part in PARTS if any(part in name for name in names)]
     return [[float(part in name) for part in used] for name in names]

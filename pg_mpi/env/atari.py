@@ -1,4 +1,4 @@
-"""One Atari emulator: act, screen, reset, and a state that continues bit for bit."""
+"""Atari emulator with sticky actions and a state that restores bit for bit."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from ale_py import ALEInterface, LoggerMode, roms
 from pg_mpi.config.errors import CheckpointError, UsageError, one_line
 from pg_mpi.config.parsers import nearest
 
-FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}  # games; the ALE ends the process that loads one alone
+FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}  # two-player games: the ALE ends a process that loads one
 NOOP = ale_py.Action.NOOP.value
 
-ALEInterface.setLoggerMode(LoggerMode.Error)  # or every rank prints the emulator's banner
+ALEInterface.setLoggerMode(LoggerMode.Error)  # otherwise every rank prints the emulator's banner
 
 
 def atari_ids():
-    """The ROM of each Gymnasium id, as ``ALE/SpaceInvaders-v5`` → ``space_invaders``: a dict."""
+    """Return a dict from Gymnasium id to ROM, such as ``ALE/SpaceInvaders-v5`` → ``space_invaders``."""
     playable = (rom for rom in roms.get_all_rom_ids() if rom not in FOR_TWO)
     return {_id(rom): rom for rom in playable}
 
@@ -26,50 +26,49 @@ def _id(rom):
 
 
 def rom_name(env_id):
-    """The ROM of a Gymnasium id: ``ALE/SpaceInvaders-v5`` → ``space_invaders``. Raises ``UsageError``."""
+    """Return the ROM of a Gymnasium id. Raises ``UsageError`` for an unknown id or a two-player game."""
     known = atari_ids()
     if env_id in map(_id, FOR_TWO):
-        raise UsageError(f"{env_id} is a game for two, and is not played here")
+        raise UsageError(f"{env_id} is a two-player game, which is not supported")
     if env_id not in known:
         raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
     return known[env_id]
 
 
 def rom_path(rom):
-    """The file of a ROM: a ``Path``. Raises ``UsageError`` where there is none."""
+    """Return the file of a ROM, a ``Path``. Raises ``UsageError`` if it is missing."""
     try:
-        path, reason = roms.get_rom_path(rom), "ale-py does not know it"
+        path, reason = roms.get_rom_path(rom), "unknown to ale-py"
     except OSError as error:
         path, reason = None, one_line(error)
     if not path:
-        raise UsageError(f"there is no ROM of {rom} ({reason}): install ale-py anew, and leave ALE_ROMS_DIR unset")
+        raise UsageError(f"no ROM found for {rom} ({reason}): reinstall ale-py and unset ALE_ROMS_DIR")
     return Path(path)
 
 
 def _offered(flag, value, offered, env_id):
-    """``value``, or a ``UsageError`` that says what there is."""
+    """Return ``value``. Raises ``UsageError`` with the valid values if it is not one of them."""
     if value not in offered:
         raise UsageError(f"{env_id} has no {flag} {value}: give one of {', '.join(map(str, offered))}")
     return value
 
 
 class AtariGame:
-    """An emulator through ``ALEInterface``, with sticky actions of our own.
+    """Atari emulator with its own sticky actions.
 
-    The ALE's sticky actions depend on the last action that took effect, which its saved state lacks: a
-    restored emulator differed for a few steps. So the emulator advances by single frames without stickiness,
-    and what sticks is decided here, by one uniform number a step, with the same probabilities.
+    The ALE's sticky actions depend on the last action that took effect, which its saved state lacks: a restored
+    emulator differs for a few steps. The emulator therefore advances by single frames without stickiness. This class
+    draws the sticky actions from one uniform number per step, with the same probabilities.
 
     Args:
-        rng: numpy Generator of the sticky actions.
-        sticky: at each frame, the probability that the action before goes on.
-        mode, difficulty: versions of the game, as the ALE numbers them; None: the usual one. Raises ``UsageError``
-            for one that it lacks.
+        rng: numpy Generator for the sticky actions.
+        sticky: probability per frame that the previous action is repeated.
+        mode, difficulty: the ALE's numbers; None: the default. Raises ``UsageError`` for one that the game lacks.
 
     Attributes:
-        lives: a function, how many are left.
-        screen: uint8 (height, 160), palette indices of the last screen; one buffer, overwritten by every act.
-        actions: the ALE's minimal action set of the game, list of action codes.
+        lives: function that returns the number of lives left.
+        screen: uint8 (height, 160), palette indices of the last screen. One buffer, overwritten by every ``step``.
+        actions: list of the codes of the ALE's minimal action set.
     """
 
     def __init__(self, env_id, rng, frame_skip=4, sticky=0.25, max_frames=108_000, mode=None, difficulty=None):
@@ -91,27 +90,27 @@ class AtariGame:
         self.reset()
 
     def draw_from(self, rng):
-        """Let a stream decide about sticky actions from now on."""
+        """Set the generator for the sticky actions."""
         self._uniform = rng.random
 
     def reset(self):
-        """Start a new game; the stream of sticky actions goes on."""
+        """Start a new game. The generator for the sticky actions is not reset."""
         self._ale.reset_game()
         self._last = NOOP
         self._ale.getScreen(self.screen)
 
     def _settle(self, state):
-        """Go on from an ``ALEState``, whatever was before.
+        """Restore an ``ALEState``, after one frame.
 
-        Q*bert and Tetris depend on something that a state lacks, and that the first frame after a reset sets for good.
+        Q*bert and Tetris depend on a value that the state lacks. The first frame after a reset sets it permanently.
         """
         self._advance(NOOP)
         self._ale.restoreSystemState(state)
 
-    def act(self, action):
-        """Play one agent step (``frame_skip`` frames) of an ALE action code; returns the reward (points).
+    def step(self, action):
+        """Play one agent step (``frame_skip`` frames) of an ALE action code; return the reward (points).
 
-        The action before goes on for k frames, P(k >= j) = sticky**j, and the new one for the rest.
+        The previous action is repeated for k frames, P(k >= j) = sticky**j. The new one is held for the rest.
         """
         frames, reward, rest = self._frame_skip, 0, self._uniform()
         while rest < self._sticky and frames:
@@ -126,28 +125,28 @@ class AtariGame:
         return reward
 
     def over(self):
-        """True when the game has ended, by its rules or by the frame cap."""
+        """Return True if the game has ended, by its rules or by the frame limit."""
         return self._ale.game_over(with_truncation=True)
 
     def truncated(self):
-        """True when the frame cap, not the rules, ended the game."""
+        """Return True if the frame limit, not the rules, ended the game."""
         return self._ale.game_truncated() and not self._ale.game_over(with_truncation=False)
 
     def close(self):
-        """Nothing: an emulator holds no window and no process."""
+        """Do nothing: an emulator holds no window and no process."""
 
     def rgb(self):
-        """The last screen in colour: uint8 (height, 160, 3). Stale after ``restore``, until the next act."""
+        """Return the last screen in colour, uint8 (height, 160, 3). Stale after ``restore`` until the next ``step``."""
         return self._ale.getScreenRGB()
 
     def state(self):
-        """The emulator as bytes; the stream of sticky actions is the caller's. ``rgb`` is stale until the next act."""
+        """Return the state as bytes, without the sticky-action generator. ``rgb`` is stale until the next ``step``."""
         state = self._ale.cloneSystemState()
-        self._settle(state)  # it goes on from here too
+        self._settle(state)  # this emulator then continues exactly as a restored one
         return bytes([self._last]) + state.serialize()
 
     def restore(self, state):
-        """Continue from ``state`` bit for bit: True; ``screen`` is stale until the next act."""
+        """Continue from ``state`` bit for bit; return True. ``screen`` is stale until the next ``step``."""
         try:
             self._last = state[0]
             self._settle(ale_py.ALEState(state[1:]))

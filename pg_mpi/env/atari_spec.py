@@ -1,4 +1,4 @@
-"""What a run knows of an Atari game before it plays, and the emulators and encoders that are made of it."""
+"""Specification of an Atari game. It creates emulators and encoders."""
 
 import dataclasses
 from typing import ClassVar
@@ -13,39 +13,39 @@ from pg_mpi.env.calibration import find_scene
 from pg_mpi.features import registry
 from pg_mpi.features.foreground import WIDTH, Scene
 
-HEIGHTS = range(195, 257)  # of screens
-CROWDED = 0.2  # share of active positions from which on observations are hardly sparse
+HEIGHTS = range(195, 257)  # valid heights of screens
+CROWDED = 0.2  # fraction of foreground pixels above which observations are not sparse
 
 
 @dataclasses.dataclass(frozen=True)
 class AtariSpec:
-    """An Atari game.
+    """Specification of an Atari game.
 
     Attributes:
-        scene: the ``Scene`` of its screens.
-        active: share of pixels that are in the foreground, on average; None where it was not measured.
-        codes: ALE action code of each of the policy's actions.
+        scene: ``Scene`` of its screens.
+        active: mean fraction of foreground pixels; None if not measured.
+        codes: ALE action code of each policy action.
     """
 
     scene: Scene
     codes: list
     active: float | None = None
 
-    sparse: ClassVar = True  # an observation is a set of active inputs
-    recovers: ClassVar = True  # what an emulator raises is an accident: a new one takes its place
-    gaussian: ClassVar = False  # actions are not numbers
-    idle: ClassVar = NOOP  # the code of doing nothing
+    sparse: ClassVar = True  # observations are sets of active inputs
+    recovers: ClassVar = True  # an emulator that raises an exception is replaced by a new one
+    gaussian: ClassVar = False  # actions are discrete
+    idle: ClassVar = NOOP  # code of the no-op action
 
     def inputs(self, config):
-        """How many inputs may be active."""
+        """Return the number of inputs."""
         return registry.make_encoder(config.features, self.scene).size
 
     def origin(self, config):
-        """Nothing: active inputs are not scaled."""
+        """Return (): active inputs are not normalised."""
         return ()
 
     def make_game(self, config, rng, film=False):
-        """An emulator with a new game. Takes 0.1 to 0.25 s, nearly all for colours that nobody looks at."""
+        """Create an emulator with a new game. Takes 0.1 to 0.25 s, nearly all of it for colours that are not used."""
         return AtariGame(
             config.env_id,
             rng,
@@ -57,28 +57,28 @@ class AtariSpec:
         )
 
     def make_encoder(self, config):
-        """What turns an emulator's screens into observations."""
+        """Create an encoder of the game's screens."""
         return registry.make_encoder(config.features, self.scene)
 
     def try_features(self, config):
-        """Play some steps with features of the user's own. Raises ``UsageError``."""
+        """Play some steps with custom features. Raises ``UsageError`` if they fail."""
         if config.features not in registry.OURS:
             rng = stream(0, SURVEY)
             registry.try_out(config.features, self.scene, self.make_game(config, rng), self.codes, rng)
 
     def says(self, config):
-        """What a policy does here, what it sees, and lines on what else the user should know."""
-        planes = f" in {self.scene.colours} classes of colours" if self.scene.colours > 1 else ""
+        """Return lines for the banner: the actions, the features, then warnings."""
+        planes = f" in {self.scene.colours} colour classes" if self.scene.colours > 1 else ""
         lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]
         if self.active is not None and self.active > CROWDED:
             lines.append(
-                f"{100 * self.active:.0f} % of the screen differs from its usual background (Pong: 0.5 %), as where it "
-                "scrolls: sparse features hardly apply, and learning will be slow"
+                f"{100 * self.active:.0f} % of the screen differs from its usual background (Pong: 0.5 %), for example "
+                "because it scrolls: sparse features hardly apply, and learning will be slow"
             )
         return lines
 
     def saved(self):
-        """(arrays, facts) for a checkpoint, see ``restored``."""
+        """Return (arrays, facts) for a checkpoint; see ``restored``."""
         arrays = {"backgrounds": self.scene.backgrounds, "classes": self.scene.classes}
         return arrays, {"codes": self.codes, "active": self.active}
 
@@ -89,25 +89,25 @@ def check(config):
 
 
 def learn(config):
-    """Survey the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
+    """Calibrate the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
     registry.encoder_class(config.features)
     version = config.mode, config.difficulty
     codes = action_set.choose(config.actions, config.env_id, config.frame_skip, *version)
     if len(codes) < 2:
-        raise UsageError(f"{config.env_id} leaves a policy no choice with --actions {config.actions}: use minimal")
+        raise UsageError(f"--actions {config.actions} gives fewer than two actions of {config.env_id}: use minimal")
     scene, active = find_scene(config.env_id, config.frame_skip, *version)
     return AtariSpec(scene, codes, float(active))
 
 
 def restored(arrays, facts):
-    """The ``AtariSpec`` that a checkpoint holds. Raises nearly anything for what is none."""
+    """Restore an ``AtariSpec`` from a checkpoint. Raises ValueError, KeyError or TypeError for malformed data."""
     codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
     count, height, width = backgrounds.shape
     if not count or height not in HEIGHTS or width != WIDTH:
-        raise ValueError(f"backgrounds of shape {backgrounds.shape}")
+        raise ValueError(f"invalid shape of backgrounds: {backgrounds.shape}")
     classes = np.asarray(arrays["classes"], dtype=np.uint8)
     if classes.shape != (256,) or classes.max() >= 16:
-        raise ValueError("classes of colours")
+        raise ValueError("invalid colour classes")
     active = facts["active"]
     return AtariSpec(Scene(backgrounds, classes), codes, None if active is None else float(active))

@@ -1,7 +1,7 @@
-"""What a game shows and does, found by playing it: backgrounds, colours that matter, and distinct actions.
+"""Calibration: play before a run that finds backgrounds, colour classes and distinct actions.
 
-Nothing about any game is written down. The survey plays a few thousand random steps with a seed of its own,
-so a game's survey is the same in every run.
+It uses no data on particular games. It plays a few thousand random steps with a fixed seed, so its result for a game
+is the same in every run.
 """
 
 import numpy as np
@@ -11,24 +11,24 @@ from pg_mpi.env.atari import AtariGame
 from pg_mpi.features.foreground import Scene
 
 STEPS = 2000
-COLOUR_EVERY = 4  # steps between the screens that are counted position by position
-PROBES = 60  # states from which every action is tried
-LOOK_AHEAD = 4  # steps an action is held in a probe
-TELLING = 0.1  # bits that a colour tells beyond its place, below which it is not looked at
-MOST_CLASSES = 4  # of colours
-SAME_SHARE = 0.05  # two actions are one if fewer than this share of the probes tell them apart
+COLOUR_EVERY = 4  # steps between the screens whose colours are counted per pixel
+PROBES = 60  # states in which every action is tried
+LOOK_AHEAD = 4  # steps that an action is held in a probe
+TELLING = 0.1  # bits of colour entropy per pixel above which colours get classes of their own
+MOST_CLASSES = 4  # limit on colour classes
+SAME_SHARE = 0.05  # actions that differ in less than this fraction of the probes are the same
 
 
 def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
-    """What a game shows: (scene, active).
+    """Find the backgrounds and colour classes of a game: (scene, active).
 
     Returns:
-        scene: a ``Scene``. Its first background is the colour that each pixel shows most often. Games also have screens
+        scene: a ``Scene``. Its first background is the most frequent colour of each pixel. Games also have screens
             filled with another colour, such as Pong's first one after a reset: each colour that fills at least half of
-            some screen without being the usual fill is a background everywhere. Colours are in one class, unless things
-            of different colours come to the same places, where only the colour tells them apart; then the commonest
-            have classes of their own.
-        active: the share of pixels that are in the foreground, on average.
+            some screen, other than the usual fill, is a background of every pixel. All colours share one class, unless
+            objects of different colours appear at the same pixels; then the most frequent colours have classes of
+            their own.
+        active: mean fraction of foreground pixels.
     """
     game, rng = _random_game(env_id, frame_skip, mode, difficulty)
     pixels = np.arange(game.screen.size)
@@ -53,9 +53,9 @@ def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
 
 
 def colour_classes(counts):
-    """The class of each colour, uint8 (256,), from how often each pixel was in the foreground with it: int (n, 256).
+    """Return the class of each colour, uint8 (256,), from its foreground count at each pixel, int (n, 256).
 
-    There is one class if the pixel nearly determines the colour: where the entropy of colours at a pixel,
+    There is one class if the pixel nearly determines the colour: if the entropy of colours at a pixel,
     -sum p log2 p, averaged over all foreground, is small.
     """
     classes, times = np.zeros(256, dtype=np.uint8), counts.sum(axis=0)
@@ -70,10 +70,10 @@ def colour_classes(counts):
 
 
 def find_actions(env_id, frame_skip=4, mode=None, difficulty=None):
-    """The ALE action codes that differ in what they do, the first of each kind.
+    """Find the ALE action codes with distinct effects. The first of equal ones is kept.
 
-    Each action is held for a few steps from the same states, without sticky actions. Two actions that lead
-    to the same screen nearly always are one: Pong's FIRE is its NOOP.
+    Each action is held for a few steps from the same states, without sticky actions. Two actions that nearly always
+    lead to the same screen are equal, such as FIRE and NOOP in Pong.
     """
     game, rng = _random_game(env_id, frame_skip, mode, difficulty)
     screens = np.empty((len(game.actions), PROBES, *game.screen.shape), dtype=np.uint8)
@@ -84,7 +84,7 @@ def find_actions(env_id, frame_skip=4, mode=None, difficulty=None):
         for index, action in enumerate(game.actions):
             game.restore(state)
             for _ in range(LOOK_AHEAD):
-                game.act(action)
+                game.step(action)
             screens[index, probe] = game.screen
         game.restore(state)
     kept = []
@@ -103,4 +103,4 @@ def _random_game(env_id, frame_skip, mode, difficulty):
 def _random_step(game, rng):
     if game.over():
         game.reset()
-    game.act(game.actions[rng.integers(len(game.actions))])
+    game.step(game.actions[rng.integers(len(game.actions))])

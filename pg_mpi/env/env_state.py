@@ -1,7 +1,7 @@
-"""An environment's state as plain data: those attributes of it and its wrappers that are numbers, arrays, generators.
+"""State of an environment as plain data: the attributes of it and its wrappers that are numbers, arrays or generators.
 
-Pickles would hold everything, and whoever reads one runs what its writer wanted. So what is plain is written as JSON,
-and whether that is enough to go on from is found by trying (``gymnasium.py``).
+A pickle would hold everything, but reading one can run arbitrary code. Plain data is written as JSON instead. A trial
+before the run finds whether it is the whole state (``gym_spec.py``).
 """
 
 import base64
@@ -13,11 +13,11 @@ MOST_DEEP = 6
 
 
 class Opaque(TypeError):
-    """A value that is no plain data."""
+    """A value that is not plain data."""
 
 
 def pack(env):
-    """The plain attributes of an environment and of all that it wraps: bytes."""
+    """Return the plain attributes of an environment and of those that it wraps, as bytes."""
     layers = []
     for layer in _layers(env):
         found = {}
@@ -25,28 +25,28 @@ def pack(env):
             try:
                 found[name] = _packed(value)
             except Opaque:
-                continue  # spaces, pictures, other environments: what does not change, or what a trial will miss
+                continue  # spaces, images: either constant, or the trial fails
         layers.append(found)
     return json.dumps(layers).encode()
 
 
 def unpack(env, state):
-    """Set the attributes that ``pack`` gave. Raises nearly anything for what it did not give."""
+    """Set the attributes from ``pack``. Raises ValueError, KeyError, TypeError or AttributeError if malformed."""
     saved = json.loads(state)
     layers = _layers(env)
     if len(saved) != len(layers):
-        raise ValueError(f"{len(saved)} layers of an environment that has {len(layers)}")
+        raise ValueError(f"the saved state has {len(saved)} layers, the environment has {len(layers)}")
     for layer, found in zip(layers, saved):
         for name, value in found.items():
             if name not in vars(layer) and hasattr(type(layer), name):
-                raise ValueError(f"{name} is no attribute that is saved")
-            before = vars(layer).get(name)  # None: it is set in the course of a game
-            _packed(before)  # not over what would not have been saved
+                raise ValueError(f"{name} is not an attribute that is saved")
+            before = vars(layer).get(name)  # None: it is first set during a game
+            _packed(before)  # raises Opaque: this attribute is never saved
             setattr(layer, name, _unpacked(value, before))
 
 
 def _layers(env):
-    """An environment and all that it wraps, the outermost first."""
+    """Return an environment and those that it wraps, the outermost first."""
     layers = []
     while callable(getattr(env, "step", None)) and hasattr(env, "__dict__") and all(env is not each for each in layers):
         layers.append(env)
@@ -55,7 +55,7 @@ def _layers(env):
 
 
 def _packed(value, depth=0):
-    """A value as JSON can hold it: scalars as they are, all else as [kind, ...]. Raises ``Opaque``."""
+    """Convert a value to JSON: scalars unchanged, others to [kind, ...]. Raises ``Opaque`` if it is not plain."""
     if depth > MOST_DEEP:
         raise Opaque
     if value is None or type(value) in (bool, int, float, str):
@@ -74,7 +74,7 @@ def _packed(value, depth=0):
 
 
 def _unpacked(packed, before):
-    """The value that was packed; ``before``: what stands in its place now."""
+    """Convert a value back from JSON. ``before``: the attribute's current value."""
     if not isinstance(packed, list):
         return packed
     kind, *rest = packed
@@ -86,7 +86,7 @@ def _unpacked(packed, before):
         name, state = rest
         bits = type(before.bit_generator) if isinstance(before, np.random.Generator) else np.random.PCG64
         if bits.__name__ != name:
-            raise ValueError(f"a generator of {name}")
+            raise ValueError(f"unexpected bit generator {name}")
         generator = np.random.Generator(bits())
         generator.bit_generator.state = _unpacked(state, None)
         return generator

@@ -1,4 +1,4 @@
-"""What an environment shows and takes: Gymnasium's spaces, or anything with the same attributes, as plain numbers."""
+"""Observation and action spaces as plain numbers, from Gymnasium's spaces or objects with the same attributes."""
 
 import dataclasses
 
@@ -6,17 +6,17 @@ import numpy as np
 
 from pg_mpi.config.errors import UsageError
 
-SUPPORTED = "supported are Box and Discrete observations, and as actions Discrete and a Box of floats with one axis"
+SUPPORTED = "supported observations are Box and Discrete; supported actions are Discrete and a 1-D Box of floats"
 
 
 @dataclasses.dataclass(frozen=True)
 class Spaces:
-    """What an environment shows and takes.
+    """Observation and action spaces of an environment.
 
     Attributes:
-        shape: of an observation; ``states``: how many there are of a Discrete one, the first being ``first``, or None.
-        low, high: bounds of an action's numbers, tuples, and their ``dtype``; None for a Discrete one.
-        codes: the environment's name of each action of a Discrete one; None for a Box.
+        shape: of an observation, () if Discrete. states, first: number of states and first state if Discrete.
+        low, high, dtype: bounds (tuples) and dtype of a Box action; None for a Discrete one.
+        codes: the environment's code of each Discrete action; None for a Box.
     """
 
     shape: tuple
@@ -29,16 +29,16 @@ class Spaces:
 
     @property
     def numbers(self):
-        """How many numbers an observation is."""
+        """Size of an observation."""
         return self.states or int(np.prod(self.shape, dtype=np.int64))
 
     def saved(self):
-        """As JSON can hold it."""
+        """Return the spaces as a dict that can be written as JSON."""
         return dataclasses.asdict(self)
 
 
 def spaces_of(env, env_id):
-    """The ``Spaces`` of an environment. Raises ``UsageError`` for those that are not supported."""
+    """Return the ``Spaces`` of an environment. Raises ``UsageError`` if they are not supported."""
     seen, taken = getattr(env, "observation_space", None), getattr(env, "action_space", None)
     shape, states, first = (), None, 0
     if _is_discrete(seen):
@@ -46,7 +46,7 @@ def spaces_of(env, env_id):
     elif _is_box(seen):
         shape = tuple(int(size) for size in seen.shape)
     else:
-        raise UsageError(f"{env_id} shows observations of {seen}: {SUPPORTED}")
+        raise UsageError(f"{env_id} has the observation space {seen}: {SUPPORTED}")
     low = high = dtype = codes = None
     if _is_discrete(taken):
         first_action = int(getattr(taken, "start", 0))
@@ -56,15 +56,15 @@ def spaces_of(env, env_id):
         bounds = (np.broadcast_to(bound, taken.shape).astype(np.float64) for bound in (taken.low, taken.high))
         low, high = (tuple(bound.tolist()) for bound in bounds)
     else:
-        raise UsageError(f"{env_id} takes actions of {taken}: {SUPPORTED}")
+        raise UsageError(f"{env_id} has the action space {taken}: {SUPPORTED}")
     spaces = Spaces(shape, states, first, low, high, dtype, codes)
     if spaces.numbers < 1 or (codes is not None and len(codes) < 2) or low == ():
-        raise UsageError(f"{env_id} leaves a policy nothing to see, or no choice: {seen}, {taken}")
+        raise UsageError(f"{env_id} has an empty space or fewer than two actions: {seen}, {taken}")
     return spaces
 
 
 def restored(saved):
-    """The ``Spaces`` that ``saved`` gave. Raises nearly anything for what is none."""
+    """Restore ``Spaces`` from ``saved``. Raises ValueError, KeyError or TypeError for malformed data."""
     low, high = (None if saved[name] is None else tuple(map(float, saved[name])) for name in ("low", "high"))
     codes = None if saved["codes"] is None else [int(code) for code in saved["codes"]]
     states = None if saved["states"] is None else int(saved["states"])
@@ -72,7 +72,7 @@ def restored(saved):
     shape = tuple(int(size) for size in saved["shape"])
     spaces = Spaces(shape, states, int(saved["first"]), low, high, dtype, codes)
     if (codes is None) == (low is None) or (codes is None and len(low) != len(high)) or spaces.numbers < 1:
-        raise ValueError(f"spaces {saved}")
+        raise ValueError(f"invalid spaces {saved}")
     return spaces
 
 

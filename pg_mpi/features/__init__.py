@@ -1,1 +1,1 @@
-"""Screen → observation: the set of active inputs that the policy sees."""
+"""Features: screens to observations, the sets of active inputs of the policy."""

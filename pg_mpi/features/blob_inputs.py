@@ -1,20 +1,19 @@
-"""Blobs → active inputs: where each one is, how it moves, how movers stand to others and where they will cross them.
+"""Blobs → active inputs: positions, steps, offsets between blobs, and predicted crossings.
 
-    tiles      a square of 8 x 8 pixels with foreground of one colour class in it
-    rows       the row of a blob's centre, and the fifth of the screen that its column is in; columns likewise
-    moves      a mover's place in a grid of 16 x 16 pixels, and its step
+    tiles      a square of 8 x 8 pixels that contains foreground of one colour class
+    rows       the row of a blob's centre, and the band of 32 columns that contains it; columns likewise
+    moves      a mover's cell in a grid of 16 x 16 pixels, and its step
     relations  a mover's offset from another blob, and the direction of its step
-    crossings  a mover goes straight on until it has another blob's row or column: how far beside that blob it is then,
-               in how many steps, and how the other one moves along that line
+    crossings  a mover's step is extrapolated until it has another blob's row or column: its offset from that blob
+               then, the number of steps, and the motion of the other blob along that line
 
-Movers are blobs that moved in this step. Two blobs that make the same step keep their relation, which therefore says
-nothing new and is left out. Offsets, steps and times are binned by size, so that near things are told apart finely and
-far ones coarsely, on a screen of any game.
+Movers are blobs that moved in this step. Pairs of blobs with equal steps keep their relation and are omitted. Offsets,
+steps and times are binned by size: small ones in fine bins, large ones in coarse bins.
 
-The nearest published relative is Blob-PROST (Liang et al., "State of the Art Control of Atari Games Using Shallow
-Reinforcement Learning", 2016): it too has the positions of blobs, offsets between two, and offsets between two screens,
-of exact colours and in uniform tiles, and feeds them to a linear function. Crossings, the classes of colours found by
-playing, and bins by size are not in it; its three-way offsets are not here.
+The closest published features are Blob-PROST (Liang et al., "State of the Art Control of Atari Games Using Shallow
+Reinforcement Learning", 2016): positions of blobs, offsets between two blobs, and offsets between two screens, of exact
+colours and in uniform tiles, as inputs of a linear function. Blob-PROST has no crossings, no colour classes found by
+calibration and no bins by size. Its three-way offsets are not used here.
 """
 
 from bisect import bisect_left
@@ -22,17 +21,17 @@ from math import ceil
 
 from pg_mpi.features.foreground import WIDTH
 
-MOST_PAIRS = 256  # movers times blobs of a screen; beyond it there are no relations and crossings
-HEIGHT = 256  # at least the height of any screen
-TILE, CELL = 8, 16  # pixels a side
-BANDS = 32  # pixels across a band of rows or columns
+MOST_PAIRS = 256  # limit on movers x blobs of a screen; above it relations and crossings are omitted
+HEIGHT = 256  # upper bound of the height of a screen
+TILE, CELL = 8, 16  # side lengths in pixels
+BANDS = 32  # width of a band of rows or columns in pixels
 HALVES, OCTAVES = (
     [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181],  # 2^(k/2)
     [0, 1, 2, 4, 8, 16, 32, 64, 128],  # 2^k
 )
-SPEEDS = [0, 4, 12, 24]  # half pixels a step
+SPEEDS = [0, 4, 12, 24]  # half pixels per step
 DRIFTS = [0, 4, 16]
-CHANGE = 4  # half pixels a step by which a blob's step differs from the one before where it speeds up or slows down
+CHANGE = 4  # half pixels per step; a smaller or equal change of a blob's step is binned as none
 
 _TILES = (HEIGHT // TILE, WIDTH // TILE)
 _ROWS, _COLUMNS = (HEIGHT, WIDTH // BANDS), (WIDTH, HEIGHT // BANDS)
@@ -42,11 +41,11 @@ _DIRECTIONS = (3, 3)
 TIMES = 6  # bins of steps ahead
 _BESIDE = (2, 2, TIMES, 2 * len(HALVES) + 1)  # axis, direction, steps, offset
 DRIFT = (2 * len(DRIFTS) + 1, 3)
-LONGEST = 2 ** (TIMES - 1)  # steps ahead
+LONGEST = 2 ** (TIMES - 1)  # limit on steps ahead
 
 
 class Layout:
-    """The numbers of all inputs, block by block, for a number of colour classes.
+    """Numbering of all inputs, block by block, for a number of colour classes.
 
     Attributes:
         size: number of inputs.
@@ -73,7 +72,7 @@ class Layout:
             self.size += size
 
     def number(self, block, *indices):
-        """The number of an input, from its indices within a block."""
+        """Return the number of an input from its indices within a block."""
         first, shape = self._blocks[block]
         number = 0
         for index, length in zip(indices, shape):
@@ -83,7 +82,7 @@ class Layout:
 
 
 def tiles(runs, layout):
-    """The tiles that runs touch: a set of inputs."""
+    """Return the set of inputs of the tiles that runs touch."""
     touched = {
         (colour, row // TILE, tile)
         for row, first, last, colour in runs
@@ -93,7 +92,7 @@ def tiles(runs, layout):
 
 
 def inputs(blobs, layout):
-    """The inputs of tracked blobs, all but the tiles: a set."""
+    """Return the set of inputs of tracked blobs, without the tiles."""
     found = set()
     for blob in blobs:
         row, column = blob.y // 2, blob.x // 2
@@ -114,7 +113,7 @@ def inputs(blobs, layout):
 
 
 def _relation(mover, other, layout):
-    """The offset of a mover from another blob; and with the mover's direction, whatever its colour."""
+    """Yield the offset of a mover from another blob: with both colours, and with the mover's direction."""
     offsets = signed_bin(_half(mover.y - other.y), OCTAVES), signed_bin(_half(mover.x - other.x), OCTAVES)
     place = mover.colour, other.colour, *offsets
     yield layout.number("offsets", *place)
@@ -122,7 +121,7 @@ def _relation(mover, other, layout):
 
 
 def _crossing(mover, other, axis, layout):
-    """Where a mover will be beside another blob: when it has its column (axis 0) or its row (axis 1)."""
+    """Yield the inputs of a mover that reaches another blob's column (axis 0) or row (axis 1)."""
     speed, away = (mover.vx, other.x - mover.x) if axis == 0 else (mover.vy, other.y - mover.y)
     if speed * away <= 0 or abs(away) > LONGEST * abs(speed):
         return
@@ -138,24 +137,24 @@ def _crossing(mover, other, axis, layout):
 
 
 def signed_bin(number, ends):
-    """The bin of a number by sign and size: 0 to 2 len(ends). ``ends``: the largest size of each bin but the last."""
+    """Return the bin of a number by sign and size, 0 to 2 len(ends). ``ends``: upper end of each bin but the last."""
     size = bisect_left(ends, abs(number))
     return len(ends) + (size if number > 0 else -size)
 
 
 def time_bin(steps):
-    """The bin of a number of steps ahead, above 0 and at most LONGEST: 0 for 1 step, then by octaves."""
+    """Return the bin of a number of steps ahead, above 0 and at most LONGEST: 0 up to 1 step, then by octaves."""
     return (ceil(steps) - 1).bit_length()
 
 
 def drift_bins(step, change):
-    """The bins of a blob's step along a line, and of its change since the step before."""
+    """Return the bins of a blob's step along a line and of its change since the previous step."""
     turns = (change > CHANGE) - (change < -CHANGE) if step else 0
     return signed_bin(step, DRIFTS), 1 + turns
 
 
 def _half(number):
-    """Half of a number, rounded towards zero as C does."""
+    """Return half of a number, rounded towards zero as in C."""
     return int(number / 2)
 
 

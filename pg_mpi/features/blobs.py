@@ -1,17 +1,17 @@
-"""Foreground runs → blobs, and the step that each blob has made since the screen before.
+"""Foreground runs → blobs, and the step of each blob since the previous screen.
 
-A blob is a connected component of foreground pixels of one colour class. Runs of adjacent rows are connected where they
-touch, corners included; runs of one row where at most one pixel is between them. Positions are those of the centre of
-the bounding box in half pixels (top + bottom row, left + right column), so that they are whole numbers.
+A blob is a connected component of foreground pixels of one colour class. Runs of adjacent rows are connected if they
+touch, corners included; runs of one row if at most one pixel is between them. The position of a blob is the centre of
+its bounding box in half pixels (top + bottom row, left + right column), which is an integer.
 """
 
 from typing import NamedTuple
 
 from pg_mpi.features.foreground import WIDTH
 
-MOST_RUNS, MOST_BLOBS = 1024, 96  # of a screen on which blobs are looked for
-REACH = 8  # a blob moves by at most this fraction of the screen in one step
-SIZE_WEIGHT = 4  # half pixels of distance that one pixel of difference in height or width counts as
+MOST_RUNS, MOST_BLOBS = 1024, 96  # limits per screen; above them no blobs are found
+REACH = 8  # a blob moves by at most 1 / REACH of the screen in one step
+SIZE_WEIGHT = 4  # half pixels of distance per pixel of difference in height or width
 
 
 class Blob(NamedTuple):
@@ -22,19 +22,19 @@ class Blob(NamedTuple):
     height: int
     width: int
     colour: int
-    vy: int = 0  # the step since then
+    vy: int = 0  # step since the previous screen
     vx: int = 0
-    ay: int = 0  # the step's change since the step before
+    ay: int = 0  # change of the step since the previous one
     ax: int = 0
 
     @property
     def moves(self):
-        """Whether it has moved in this step."""
+        """Whether the blob moved in this step."""
         return bool(self.vy or self.vx)
 
 
 def find(runs):
-    """The blobs of a screen in scan order, from its runs: a list. None if there are too many to look at."""
+    """Find the blobs of a screen from its runs: a list in scan order, or None if there are too many."""
     if len(runs) > MOST_RUNS:
         return None
     parents = list(range(len(runs)))
@@ -67,10 +67,10 @@ def find(runs):
 
 
 def track(now, before, height):
-    """The blobs ``now``, each with its step since ``before``.
+    """Return the blobs ``now``, each with its step since ``before``.
 
-    A blob comes from the nearest one of its colour class and a similar size within reach, the first of equally near
-    ones. Several may come from the same one.
+    A blob is matched with the nearest previous blob of its colour class within reach, or the first of equally near
+    ones. The distance includes the difference in size. Several blobs may have the same match.
     """
     return [_tracked(blob, before, 2 * (height // REACH), 2 * (WIDTH // REACH)) for blob in now]
 

@@ -1,8 +1,8 @@
 """Karpathy's features: the difference of two screens, as in his Pong program.
 
-Rows 35:195 of the screen, every second row and column: 80 x 80 positions, each 1 where it shows no background colour,
-else 0. Input p of the first 6,400 is active where position p became 1, input 6400 + p where it became 0: the +1 and -1
-of his difference frame. The crop is made for Pong.
+Rows 35:195 of the screen, every second row and column: 80 x 80 positions, each 1 if it differs from its background
+colours, else 0. Input p of the first 6,400 is active if position p changed to 1, input 6400 + p if it changed to 0: the
++1 and -1 of his difference frame. The crop is specific to Pong.
 
 Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016).
 """
@@ -14,7 +14,7 @@ POSITIONS = SIDE * SIDE
 
 
 class DifferenceEncoder:
-    """See ``Encoder``."""
+    """Encoder of the difference of two screens; see ``Encoder``."""
 
     size = 2 * POSITIONS
 
@@ -22,7 +22,7 @@ class DifferenceEncoder:
         self._backgrounds = np.ascontiguousarray(_crop(scene.backgrounds))
 
     def start(self, screen):
-        """See ``Encoder``: nothing has changed yet."""
+        """See ``Encoder``. No input is active."""
         self._before = self._now = self._active(screen)
         return self._changed()
 
@@ -39,7 +39,7 @@ class DifferenceEncoder:
         return np.concatenate((became.nonzero()[0], ceased.nonzero()[0] + POSITIONS))
 
     def state(self):
-        """See ``Encoder``: the positions of the screen before and of this one, packed bits."""
+        """See ``Encoder``: the positions of the previous and the current screen as packed bits."""
         return np.packbits([self._before, self._now]).tobytes()
 
     def restore(self, state):

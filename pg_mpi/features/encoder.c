@@ -1,5 +1,5 @@
-/* Screens -> observations: what foreground.py, blobs.py and blob_inputs.py define, in the same numbers and faster.
- * Names here are theirs; tests compare the two. native_encoder.py calls this through ctypes. */
+/* General features: screens -> observations. The results and names are those of foreground.py, blobs.py and
+ * blob_inputs.py; tests compare the two. native_encoder.py calls this file through ctypes. */
 
 #include <math.h>
 #include <stdint.h>
@@ -21,14 +21,14 @@ typedef struct { int16_t y, x, height, width, colour, vy, vx, ay, ax; } blob;
 typedef struct { int32_t count; blob blob[MOST_BLOBS]; } blobs;
 typedef struct { int16_t row, first, last, colour; int32_t parent; } run;
 
-/* The memory of one env. native_encoder.py owns the arrays and lays this out as a numpy dtype of the same size. */
+/* State of one env. native_encoder.py owns the arrays and declares the same layout as a numpy dtype. */
 typedef struct {
     const uint8_t *screen;       /* (height, 160) */
     const uint8_t *backgrounds;  /* (count, height, 160) */
     const uint8_t *classes;      /* (256,) */
     int64_t *found;              /* (MOST_FOUND,): the observation */
     int32_t height, background_count, colours, now;
-    blobs seen[2];               /* of this screen and of the one before, in turns */
+    blobs seen[2];               /* of the current and the previous screen, alternating */
 } memory;
 
 int64_t encoder_bytes(void) { return sizeof(memory); }
@@ -44,7 +44,7 @@ static int in_foreground(const memory *m, int pixel)
     return 1;
 }
 
-/* The runs of one row, at most WIDTH of them: how many. Most rows, and most eights of pixels, show the background. */
+/* Find the runs of one row, at most WIDTH, and return their number. Skip rows and groups of 8 background pixels. */
 static int runs_of_row(const memory *m, int row, run *out)
 {
     const uint8_t *line = m->screen + row * WIDTH, *usual = m->backgrounds + row * WIDTH;
@@ -79,7 +79,7 @@ static void join(run *runs, int k, int i)
     if (one < two) runs[two].parent = one; else runs[one].parent = two;
 }
 
-/* Join the runs of a row, from ``start`` on, with those of the row above, from ``above`` on, and with each other. */
+/* Join the runs of a row, ``start`` to ``end``, with those of the row above, from ``above``, and with each other. */
 static void join_row(run *runs, int above, int start, int end)
 {
     for (int i = start; i < end; i++) {
@@ -89,7 +89,7 @@ static void join_row(run *runs, int above, int start, int end)
     }
 }
 
-/* The blobs of connected runs, in scan order; none if there are too many. */
+/* Find the blobs of joined runs, in scan order; none if there are too many. */
 static void find(blobs *seen, run *runs, int count)
 {
     int16_t top[MOST_BLOBS], bottom[MOST_BLOBS], left[MOST_BLOBS], right[MOST_BLOBS];
@@ -101,12 +101,12 @@ static void find(blobs *seen, run *runs, int count)
             if (n == MOST_BLOBS) return;
             top[n] = runs[i].row, left[n] = runs[i].first, right[n] = runs[i].last;
             seen->blob[n].colour = runs[i].colour;
-            runs[i].row = n++;  /* from here on the number of its blob */
+            runs[i].row = n++;  /* now the number of its blob */
             bottom[n - 1] = top[n - 1];
             continue;
         }
         b = runs[first].row;
-        bottom[b] = runs[i].row;  /* rows come in order */
+        bottom[b] = runs[i].row;  /* runs are in row order */
         if (runs[i].first < left[b]) left[b] = runs[i].first;
         if (runs[i].last > right[b]) right[b] = runs[i].last;
     }
@@ -171,7 +171,7 @@ static int drift(int step, int change)
     return bin(step, ends, DRIFTS / 2) * 3 + 1 + (step ? (change > CHANGE) - (change < -CHANGE) : 0);
 }
 
-/* The first number of each block. */
+/* Number of the first input of each block. */
 typedef struct { int rows, columns, moves, offsets, relations, crossings, drifting; } layout;
 
 static layout layout_of(int colours)
@@ -250,7 +250,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sort numbers and leave each of them once: how many. */
+/* Sort numbers in place, remove duplicates, and return how many remain. */
 static int sorted_set(int64_t *numbers, int count)
 {
     int n = 0;
@@ -269,7 +269,7 @@ static int sorted_set(int64_t *numbers, int count)
     return n;
 }
 
-/* Look at the screen: the observation in ``found``, the blobs in ``seen[now]``. Returns how many inputs are active. */
+/* Encode the screen: the observation in ``found``, the blobs in ``seen[now]``. Return the number of active inputs. */
 static int observe(memory *m, int first)
 {
     static run runs[MOST_RUNS + WIDTH];

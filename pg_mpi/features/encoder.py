@@ -1,4 +1,4 @@
-"""What turns the screens of one env into observations: the protocol, and the general features in numpy."""
+"""Encoder protocol, and the general features in numpy."""
 
 from typing import Any, Protocol
 
@@ -9,13 +9,13 @@ from pg_mpi.features.foreground import runs
 
 
 class Encoder(Protocol):
-    """Features of screens. Own ones (``--features package.module:Class``) follow this protocol, see docs/own.md.
+    """Protocol of encoders, also for custom features (``--features package.module:Class``, see docs/own.md).
 
-    An observation is the set of active inputs: int64 (n,), sorted, each of them once, from 0 to ``size - 1``. The
-    caller does not change it and may keep it. It depends on the screens of the game alone.
+    An observation is the set of active inputs: int64 (n,), sorted, without duplicates, from 0 to ``size - 1``. The
+    caller does not modify it and may keep it. It depends only on the screens of the game.
 
     Args:
-        scene: a ``Scene``, what playing found out about the game's screens.
+        scene: ``Scene`` of the game, found by calibration.
 
     Attributes:
         size: number of inputs, the same for every env of a game.
@@ -26,20 +26,20 @@ class Encoder(Protocol):
     def __init__(self, scene: Any) -> None: ...
 
     def start(self, screen: Any) -> Any:
-        """The observation of a game's first screen, uint8 (H, 160), palette indices."""
+        """Return the observation of a game's first screen, uint8 (H, 160), palette indices."""
 
     def step(self, screen: Any) -> Any:
-        """The observation after one more step. ``screen`` is one buffer that every step overwrites."""
+        """Return the observation after one more step. ``screen`` is one buffer that every step overwrites."""
 
     def state(self) -> bytes:
-        """What the next observation depends on besides the next screen, and the current observation."""
+        """Return the current observation and all that the next one depends on besides the next screen."""
 
     def restore(self, state: bytes) -> Any:
-        """Continue after ``state``; returns the observation that was current then. Raises ValueError for a bad one."""
+        """Continue from ``state``; return the observation that was current then. Raises ValueError if malformed."""
 
 
 class BlobEncoder:
-    """The general features of any game, see ``blob_inputs``: the definition that ``encoder.c`` is held against."""
+    """General features of any game, see ``blob_inputs``. The reference implementation of ``encoder.c``."""
 
     def __init__(self, scene):
         self._scene, self._layout = scene, blob_inputs.Layout(scene.colours)
@@ -48,7 +48,7 @@ class BlobEncoder:
 
     @property
     def blobs(self):
-        """The tracked blobs of the last screen: a list of ``Blob``."""
+        """Tracked blobs of the last screen, a list of ``Blob``."""
         return self._seen
 
     def start(self, screen):
@@ -68,7 +68,7 @@ class BlobEncoder:
         return self._observation
 
     def state(self):
-        """See ``Encoder``: the blobs, int16, and the observation, int32; first how many blobs, int32."""
+        """See ``Encoder``: the number of blobs, int32; the blobs, int16; the observation, int32."""
         seen = np.array(self._seen, dtype="<i2")
         return np.int32(len(seen)).tobytes() + seen.tobytes() + self._observation.astype("<i4").tobytes()
 
@@ -80,14 +80,14 @@ class BlobEncoder:
 
 
 def unpack(state, size):
-    """A state of general features → blobs int16 (n, fields) and observation int64 (m,). Raises ValueError."""
+    """Unpack a state of the general features: blobs int16 (n, fields), observation int64 (m,). Raises ValueError."""
     fields = len(blobs.Blob._fields)
     count = int(np.frombuffer(state[:4], dtype="<i4")[0])
     if not 0 <= count <= blobs.MOST_BLOBS:
-        raise ValueError(f"{count} blobs")
+        raise ValueError(f"invalid number of blobs: {count}")
     end = 4 + 2 * fields * count
     seen = np.frombuffer(state[4:end], dtype="<i2").reshape(count, fields)
     observation = np.frombuffer(state[end:], dtype="<i4").astype(np.int64)
     if len(observation) and (observation[0] < 0 or observation[-1] >= size or (np.diff(observation) <= 0).any()):
-        raise ValueError("an observation that is not a sorted set of inputs")
+        raise ValueError("the saved observation is not a sorted set of inputs")
     return seen, observation

@@ -1,4 +1,4 @@
-"""Screen → foreground: the pixels that differ from the background, as horizontal runs."""
+"""Screen → foreground: the pixels that differ from their background colours, as horizontal runs."""
 
 import dataclasses
 
@@ -9,11 +9,11 @@ WIDTH = 160  # of every Atari screen; heights differ
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """What playing found out about a game's screens.
+    """Backgrounds and colour classes of a game's screens, found by calibration.
 
     Attributes:
-        backgrounds: uint8 (B, H, 160), the background colours of each pixel. The first one is the usual one.
-        classes: uint8 (256,), the colour class of each palette index, from 0.
+        backgrounds: uint8 (B, H, 160), background colours of each pixel, the most frequent one first.
+        classes: uint8 (256,), colour class of each palette index, from 0.
     """
 
     backgrounds: np.ndarray
@@ -21,7 +21,7 @@ class Scene:
 
     @property
     def height(self):
-        """Rows of a screen."""
+        """Number of rows of a screen."""
         return self.backgrounds.shape[1]
 
     @property
@@ -31,9 +31,9 @@ class Scene:
 
 
 def runs(screen, scene):
-    """The horizontal runs of foreground pixels of one colour class, in scan order.
+    """Find the horizontal runs of foreground pixels of one colour class, in scan order.
 
-    A pixel is in the foreground when it shows none of its background colours.
+    A pixel is in the foreground if it differs from all of its background colours.
 
     Args:
         screen: uint8 (H, 160), palette indices.

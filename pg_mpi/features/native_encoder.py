@@ -1,7 +1,7 @@
-"""The general features by ``encoder.c``: the observations of a ``BlobEncoder``, number for number.
+"""General features by ``encoder.c``, with the same observations as ``BlobEncoder``.
 
-Installing compiles it where there is a C compiler. Where there was none, or with ``PG_MPI_NUMPY=1`` in the environment,
-``LIBRARY`` is None, ``WHY_NUMPY`` says why, and a ``BlobEncoder`` does the work.
+Installation compiles ``encoder.c`` if there is a C compiler. If there is none, or with ``PG_MPI_NUMPY=1`` in the
+environment, ``LIBRARY`` is None, ``WHY_NUMPY`` is the reason, and ``BlobEncoder`` is used.
 """
 
 import contextlib
@@ -28,32 +28,32 @@ _MEMORY = np.dtype(
 
 
 def _load():
-    """The library, or None, and why it is None.
+    """Return (library, None), or (None, reason).
 
-    It must be compiled from the very ``encoder.c`` beside this file. It may lie beside another copy of the package on
+    The library must be compiled from this folder's ``encoder.c``. It may belong to another copy of the package on
     Python's path: a clone that is run from its own folder uses the library of the installed package.
     """
     if os.environ.get("PG_MPI_NUMPY", "0") not in ("", "0"):
-        return None, "as PG_MPI_NUMPY asks"
+        return None, "PG_MPI_NUMPY is set"
     here, name = Path(__file__).parent, "libencoder" + (sysconfig.get_config_var("EXT_SUFFIX") or ".so")
     for folder in (here, *(Path(entry, "pg_mpi", "features") for entry in sys.path)):
         with contextlib.suppress(OSError, AttributeError):
             source = zlib.crc32((here / "encoder.c").read_bytes())
-            # PyDLL keeps the interpreter's lock: releasing it takes longer than an observation
+            # PyDLL holds the GIL: releasing it takes longer than an observation
             found = ctypes.PyDLL(str(folder / name))
             found.encoder_source.restype = ctypes.c_uint32
             found.encoder_bytes.restype = found.encoder_most_found.restype = ctypes.c_int64
             if (found.encoder_source(), found.encoder_bytes()) == (source, _MEMORY.itemsize):
                 return found, None
-    return None, "encoder.c is not compiled: install again, with pip, where there is a C compiler (cc)"
+    return None, "encoder.c is not compiled: reinstall with pip where there is a C compiler (cc)"
 
 
 LIBRARY, WHY_NUMPY = _load()
-_found = np.empty(LIBRARY.encoder_most_found() if LIBRARY else 0, dtype=np.int64)  # the newest observation of any env
+_found = np.empty(LIBRARY.encoder_most_found() if LIBRARY else 0, dtype=np.int64)  # latest observation of any env
 
 
 class NativeEncoder:
-    """A ``BlobEncoder`` in C; the same arguments, methods and arrays."""
+    """``BlobEncoder`` in C, with the same arguments, methods and arrays."""
 
     def __init__(self, scene):
         self.size = blob_inputs.Layout(scene.colours).size
@@ -69,7 +69,7 @@ class NativeEncoder:
 
     @property
     def blobs(self):
-        """The tracked blobs of the last screen: a list of ``Blob``."""
+        """Tracked blobs of the last screen, a list of ``Blob``."""
         return [Blob(*row) for row in self._rows().tolist()]
 
     def start(self, screen):
@@ -87,7 +87,7 @@ class NativeEncoder:
 
     def _face(self, screen):
         if screen.dtype != np.uint8 or not screen.flags.c_contiguous or screen.shape != self._shape:
-            raise ValueError(f"a screen of {screen.dtype} {screen.shape}")
+            raise ValueError(f"a screen must be contiguous uint8 {self._shape}, not {screen.dtype} {screen.shape}")
         self._screen = screen
         self._memory["screen"] = screen.ctypes.data
 
@@ -96,7 +96,7 @@ class NativeEncoder:
         return seen["blob"][: seen["count"]]
 
     def state(self):
-        """See ``Encoder``: as ``BlobEncoder.state``."""
+        """See ``BlobEncoder.state``."""
         rows = self._rows()
         return np.int32(len(rows)).tobytes() + rows.tobytes() + self._observation.astype("<i4").tobytes()
 

@@ -1,6 +1,6 @@
-"""Made by hand for Pong: where the ball will meet a paddle's column, thrown back by the upper and lower border.
+"""Features made by hand for Pong: where the ball meets a paddle's column, reflected at the upper and lower border.
 
-A plug-in beside the general features, whose crossings know no borders: ``--features pg_mpi.features.pong:Courses``, or
+They extend the general features, whose crossings ignore borders. Use ``--features pg_mpi.features.pong:Courses`` or
 ``--preset pong``.
 """
 
@@ -9,12 +9,12 @@ import numpy as np
 from pg_mpi.features.blob_inputs import DRIFT, HALVES, LONGEST, TIMES, drift_bins, signed_bin, time_bin
 from pg_mpi.features.registry import OURS
 
-TOP, BOTTOM = 71, 383  # half pixels: the centre of the ball where it touches the upper and lower border
-SHAPE = (2, TIMES, 2 * len(HALVES) + 1, *DRIFT)  # direction, steps, offset on arrival, how the other one moves
+TOP, BOTTOM = 71, 383  # half pixels: centre of the ball at the upper and lower border
+SHAPE = (2, TIMES, 2 * len(HALVES) + 1, *DRIFT)  # direction, steps, offset on arrival, motion of the other blob
 
 
 class Courses:
-    """The general features and courses; see ``Encoder``."""
+    """General features and reflected crossings; see ``Encoder``."""
 
     def __init__(self, scene):
         self._general = OURS["blobs"](scene)
@@ -43,7 +43,7 @@ class Courses:
 
 
 def course(mover, other):
-    """The number of the course on which a mover will meet another blob's column; None if it moves away from it."""
+    """Return the number of the input of a mover that reaches another blob's column, or None if it does not."""
     steps = (other.x - mover.x) / mover.vx
     if not 0 < steps <= LONGEST:
         return None

@@ -1,4 +1,4 @@
-"""Which encoder ``--features`` names, and what is checked of one of the user's own."""
+"""Select the encoder class for ``--features``, and check custom encoders."""
 
 import traceback
 
@@ -11,18 +11,18 @@ from pg_mpi.features.difference import DifferenceEncoder
 from pg_mpi.features.encoder import BlobEncoder
 from pg_mpi.features.native_encoder import NativeEncoder
 
-TRIAL = 50  # steps of play that own features are tried with before a run
+TRIAL = 50  # steps of play in the trial of custom features before a run
 
 OURS = {"blobs": NativeEncoder if native_encoder.LIBRARY else BlobEncoder, "difference": DifferenceEncoder}
 
 
 def encoder_class(name):
-    """The class of ``--features``. Raises ``UsageError`` for an unknown name, or a module that does not import."""
+    """Return the class of ``--features``. Raises ``UsageError`` for an unknown name or a failed import."""
     if name in OURS:
         return OURS[name]
     if ":" not in name:
         raise UsageError(
-            f"unknown --features {name!r}{nearest(name, OURS)}: give {', '.join(OURS)} or package.module:Class"
+            f"unknown --features {name!r}{nearest(name, OURS)}: use {', '.join(OURS)} or package.module:Class"
         )
     found = imported(name, "--features")
     if not callable(found):
@@ -31,13 +31,13 @@ def encoder_class(name):
 
 
 def make_encoder(name, scene):
-    """An encoder of one env. Own features are checked at each step: they raise ``RunError`` for a wrong observation."""
+    """Create an encoder of one env. Custom ones raise ``RunError`` at each step with an invalid observation."""
     made = encoder_class(name)
     return made(scene) if name in OURS else CheckedEncoder(name, made(scene))
 
 
 class CheckedEncoder:
-    """An ``Encoder`` of the user's. Whatever is wrong with it is a ``RunError`` of one line that names it."""
+    """Wrapper that checks a custom ``Encoder``. Any fault raises a one-line ``RunError`` that names it."""
 
     def __init__(self, name, encoder):
         self._name, self._encoder = name, encoder
@@ -67,7 +67,7 @@ class CheckedEncoder:
     def _call(self, verb, *args):
         try:
             return getattr(self._encoder, verb)(*args)
-        except Exception as error:  # any: it is the user's code
+        except Exception as error:  # any: user code
             traceback.print_exc()
             reason = one_line(error)
             raise RunError(f"--features {self._name}: {verb} raised {type(error).__name__}: {reason}") from None
@@ -76,7 +76,7 @@ class CheckedEncoder:
         found = observation
         if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
             kind = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-            raise RunError(f"--features {self._name}: an observation is int64 (n,), not {kind}")
+            raise RunError(f"--features {self._name}: an observation must be int64 (n,), not {kind}")
         if self._encoder.size != self.size:
             raise RunError(f"--features {self._name}: size changed from {self.size} to {self._encoder.size}")
         if len(found) and not (found[0] >= 0 and found[-1] < self.size and (found[1:] > found[:-1]).all()):
@@ -88,7 +88,7 @@ class CheckedEncoder:
 
 
 def try_out(name, scene, game, codes, rng):
-    """Play some random steps with own features, and continue from a saved state. Raises ``UsageError``."""
+    """Test custom features on random steps and on a saved state. Raises ``UsageError`` if they fail."""
     try:
         encoder, other = make_encoder(name, scene), make_encoder(name, scene)
         encoder.start(game.screen)
@@ -96,13 +96,13 @@ def try_out(name, scene, game, codes, rng):
             if game.over():
                 game.reset()
                 encoder.start(game.screen)
-            game.act(codes[rng.integers(len(codes))])
+            game.step(codes[rng.integers(len(codes))])
             observation = encoder.step(game.screen)
             restored = other.step(game.screen) if step % 10 else other.restore(encoder.state())
             if not np.array_equal(observation, restored):
-                raise RunError(f"--features {name}: restore(state()) does not continue alike")
+                raise RunError(f"--features {name}: restore(state()) gives other observations")
     except RunError as error:
         raise UsageError(str(error)) from None
-    except Exception as error:  # any: it is the user's code
+    except Exception as error:  # any: user code
         traceback.print_exc()
         raise UsageError(f"--features {name} cannot be used: {type(error).__name__}: {one_line(error)}") from None

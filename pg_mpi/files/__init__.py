@@ -1,1 +1,1 @@
-"""Files: the run folder, checkpoints, metrics, traces, tables and videos. The only part that writes files."""
+"""Files: the run folder, checkpoints, metrics, traces, tables and videos. Only this package writes files."""

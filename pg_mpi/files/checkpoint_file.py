@@ -1,7 +1,7 @@
-"""Checkpoints: one npz of plain arrays, written whole or not at all, and proved before it is used.
+"""Checkpoints: npz files of plain arrays, written atomically and verified before use.
 
-A file holds named arrays, a ``facts`` array (JSON as bytes) and the SHA-256 of all of them. Nothing in it is
-ever executed: pickles are refused. It holds no wall-clock time, so equal runs write equal files.
+A file holds named arrays, a ``facts`` array (JSON as bytes) and the SHA-256 of all of them. Pickles are refused, so
+nothing in it is ever executed. It holds no wall-clock time, so equal runs write equal files.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pg_mpi.config.errors import CheckpointError, one_line
 from pg_mpi.files.run_folder import replacing
 
 NAME = re.compile(r"step-(\d{12})\.npz")
-LARGEST = 4 << 30  # bytes; a file that claims more is not one of ours
+LARGEST = 4 << 30  # bytes; larger files are refused
 
 
 def path_of(folder, env_steps):
@@ -39,7 +39,7 @@ def candidates(source):
 
 
 def save(path, arrays, facts, keep=3):
-    """Write a checkpoint so that a kill at any moment leaves the old ones whole, and drop all but ``keep``.
+    """Write a checkpoint atomically and remove all but the newest ``keep``. A kill leaves older ones intact.
 
     A temporary file in the same folder, fsync, ``os.replace``, fsync of the folder.
 
@@ -56,37 +56,37 @@ def save(path, arrays, facts, keep=3):
     _sync_folder(folder)
     for old in listing(folder)[keep:]:
         if old != path:
-            with contextlib.suppress(OSError):  # a folder by that name, say, which is none of ours
+            with contextlib.suppress(OSError):  # such as a folder of that name
                 os.remove(old)
 
 
 def load(path):
-    """The arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
+    """Load the arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
     try:
         about = os.stat(path)
-        if not stat.S_ISREG(about.st_mode):  # opening a pipe would wait for ever
+        if not stat.S_ISREG(about.st_mode):  # opening a pipe would block
             raise ValueError("not a file")
         if about.st_size > LARGEST:
             raise ValueError("too large")
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             if sum(member.file_size for member in archive.infolist()) > about.st_size:
-                raise ValueError("members that overlap")
+                raise ValueError("overlapping members")
             content = _arrays(archive)
         digest = content.pop("sha256").tobytes()
         if digest != _digest(content):
-            raise ValueError("its checksum does not fit")
+            raise ValueError("wrong checksum")
         facts = json.loads(content.pop("facts").tobytes())
-    except Exception as error:  # any: damaged bytes make the parsers of zip and npy raise nearly anything
+    except Exception as error:  # for damaged bytes the zip and npy parsers raise errors of any type
         reason = one_line(error) or type(error).__name__
         raise CheckpointError(f"{path} is not a usable checkpoint: {reason}") from None
     return content, facts
 
 
 def load_newest(source, warn):
-    """(path, arrays, facts) of the newest good checkpoint of a run folder, or of one file; None if it has none.
+    """Load the newest usable checkpoint of a run folder, or one file: (path, arrays, facts), or None.
 
-    ``warn(line)`` is called for each damaged one that is passed over. Raises ``CheckpointError`` when there
-    are checkpoints but none is good.
+    ``warn(line)`` is called for each damaged one that is skipped. Raises ``CheckpointError`` if there are checkpoints
+    but none is usable.
     """
     paths = candidates(source)
     for path in paths:
@@ -100,7 +100,7 @@ def load_newest(source, warn):
 
 
 def set_aside(folder, good):
-    """Rename the damaged checkpoints that are newer than ``good``, so that nothing takes them up again."""
+    """Rename the damaged checkpoints that are newer than ``good``, so that they are not loaded again."""
     for path in listing(os.path.join(folder, "checkpoints")):
         if path == good:
             return
@@ -108,32 +108,32 @@ def set_aside(folder, good):
 
 
 def _arrays(archive):
-    """All arrays of an npz whose members are stored, not compressed, and are what their headers say."""
+    """Read all arrays of an uncompressed npz, each checked against its header."""
     content = {}
     for member in archive.infolist():
         if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-            raise ValueError(f"member {member.filename!r} is not one of ours")
+            raise ValueError(f"unexpected member {member.filename!r}")
         with archive.open(member) as file:
             content[member.filename[:-4]] = _array(file, member.file_size)
     return content
 
 
 def _array(file, size):
-    """The array of numbers in a npy file of ``size`` bytes: not a byte more is asked for than its header says."""
+    """Read the array of numbers in a npy file of ``size`` bytes, after checking its header against the size."""
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise ValueError("an array of an unknown format")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind not in "fiu" or fortran:
-        raise ValueError(f"an array of {dtype}")
+        raise ValueError(f"an array of type {dtype}")
     count = math.prod(shape)
     if min(shape, default=0) < 0 or file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"an array that is not as large as its shape {shape}")
+        raise ValueError(f"an array whose size does not match its shape {shape}")
     return np.frombuffer(file.read(), dtype=dtype, count=count).reshape(shape)
 
 
 def _digest(content):
-    """SHA-256 over names, types, shapes and bytes of all arrays but the checksum itself."""
+    """SHA-256 of the names, types, shapes and bytes of all arrays but the checksum itself."""
     digest = hashlib.sha256()
     for name in sorted(content):
         array = np.ascontiguousarray(content[name])
@@ -143,7 +143,7 @@ def _digest(content):
 
 
 def _sync_folder(folder):
-    """Make the rename itself durable."""
+    """Make a rename in the folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Results as CSV files that say where they come from, for people's own tools and for the commands here.
+"""CSV tables with their provenance.
 
     # pg_mpi sweep 1
     # command: python -m scaling.sweep --ranks 1,2 --preset fast
@@ -6,7 +6,7 @@
     ranks,repeat,sps,...
     1,0,2301.4,...
 
-The first line names what the rows are and the version of their columns; each further ``#`` line is a fact.
+The first line holds the kind of table and the version of its columns; each further ``#`` line is a fact.
 """
 
 import csv
@@ -19,7 +19,7 @@ from pg_mpi.files.run_folder import write_text
 
 
 def make_folder(path, flag="--out"):
-    """The folder that a flag names. Raises ``UsageError`` if it cannot be written."""
+    """Make the folder of ``flag``. Raises ``UsageError`` if it cannot be written."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
@@ -29,7 +29,7 @@ def make_folder(path, flag="--out"):
 
 
 def write_csv(path, kind, version, rows, facts):
-    """Write ``rows``, dicts with the same keys, below a head of ``facts``, all at once."""
+    """Write ``rows``, dicts with the same keys, below a header of ``facts``, atomically."""
     file = io.StringIO()
     file.write(f"# pg_mpi {kind} {version}\n")
     for name, value in facts.items():

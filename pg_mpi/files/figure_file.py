@@ -1,4 +1,4 @@
-"""Pictures as files. Needs the extra ``plot``; matplotlib is imported only when one is drawn."""
+"""Figures by matplotlib, which is imported only when one is drawn. Needs the extra ``plot``."""
 
 import contextlib
 import importlib.util
@@ -12,7 +12,7 @@ from pg_mpi.config.errors import UsageError
 
 @contextlib.contextmanager
 def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
-    """The axes of one picture, or a row or column of them, saved at the end."""
+    """Context with the axes of a figure, or a row or column of them; saves it to ``path`` at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -27,7 +27,7 @@ def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
 
 
 def check_picture(path, flag):
-    """Raise ``UsageError`` unless a picture can be drawn into this file."""
+    """Raise ``UsageError`` unless a figure can be written to ``path``."""
     if not importlib.util.find_spec("matplotlib"):
         raise UsageError(f"{flag} needs matplotlib: pip install 'pg_mpi[plot]'")
     folder, suffix = os.path.dirname(path) or ".", os.path.splitext(path)[1]
@@ -38,7 +38,7 @@ def check_picture(path, flag):
 
 
 def picture(draw, path, *content):
-    """``path`` with the picture that ``draw(path, *content)`` makes; None, and a line, where matplotlib is missing."""
+    """Draw ``path`` with ``draw(path, *content)`` and return it; None, with a message, without matplotlib."""
     if importlib.util.find_spec("matplotlib"):
         draw(path, *content)
         return str(path)

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: one object per update; the progress lines made from it; TensorBoard on request."""
+"""``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ class MetricsLog:
     """
 
     def __init__(self, path, update):
-        """Open ``path`` to go on after ``update``: later lines belong to updates that a kill took back."""
+        """Open ``path`` after ``update``. Later lines belong to updates that were not saved, and are removed."""
         lines = _read(path)
         self.seconds_before = lines[-1].get("wall_s", 0.0) if lines else 0.0
         kept = [line for line in lines if line["update"] <= update]
@@ -38,7 +38,7 @@ class MetricsLog:
 
 
 def _read(path):
-    """The whole lines of a metrics file; a line that a kill cut short is left out."""
+    """Read the lines of a metrics file, up to one that a kill truncated."""
     lines = []
     try:
         with open(path, encoding="utf-8") as file:
@@ -50,7 +50,7 @@ def _read(path):
 
 
 class Progress:
-    """Tells a person how it goes: a live line on a terminal, a plain line now and then elsewhere."""
+    """Progress lines: a live line on a terminal, a line per ``log_interval`` elsewhere."""
 
     def __init__(self, config, started, live, stream=None):
         self._stream, self._live = stream or sys.stdout, live
@@ -59,7 +59,7 @@ class Progress:
         self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
 
     def show(self, metrics, force=False):
-        """Print a line if it is time for one."""
+        """Print a line if one is due."""
         now = time.monotonic()
         if (now < self._next and not force) or metrics["update"] == self._shown:
             return
@@ -100,7 +100,7 @@ class Progress:
             print(line, file=self._stream, flush=True)
 
     def say(self, line):
-        """Print a line that stays."""
+        """Print a permanent line."""
         if self._live and self._since:
             self._stream.write("\n")
         print(line, file=self._stream, flush=True)
@@ -113,7 +113,7 @@ def clock(seconds):
 
 
 class TensorBoard:
-    """Writes the metrics under the tags that CleanRL made common."""
+    """TensorBoard files of the metrics, with CleanRL's tags."""
 
     TAGS = {
         "charts/episodic_return": "return_last",
@@ -129,12 +129,12 @@ class TensorBoard:
 
     @staticmethod
     def check():
-        """Raise ``UsageError`` where the extra is not installed."""
+        """Raise ``UsageError`` if the extra is not installed."""
         if importlib.util.find_spec("tensorboardX") is None:
             raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
 
     def __init__(self, folder, env_steps):
-        """Open ``folder``; events after ``env_steps`` belong to updates that a kill took back."""
+        """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged."""
         from tensorboardX import SummaryWriter
 
         self._writer = SummaryWriter(folder, purge_step=env_steps + 1 if env_steps else None)
@@ -146,5 +146,5 @@ class TensorBoard:
                 self._writer.add_scalar(tag, metrics[name], metrics["env_steps"])
 
     def close(self):
-        """Write out what is buffered."""
+        """Flush and close the files."""
         self._writer.close()

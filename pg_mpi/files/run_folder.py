@@ -13,9 +13,9 @@ import time
 from pg_mpi import __version__
 from pg_mpi.config.errors import RunError, UsageError
 
-LOCK_PATIENCE = 10.0  # seconds: the ranks of a killed job need a moment to die
+LOCK_PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
 
-#: What batch systems call the job and its part of an array.
+#: Variables of batch systems for the job and its array task.
 JOB = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "PBS_JOBID")
 
 
@@ -23,7 +23,7 @@ class RunFolder:
     """A run's folder, locked for this process from ``open`` until the process ends.
 
     Attributes:
-        path: the folder. The lock stays with the process that took it when the object travels to other ranks.
+        path: the folder. A copy of the object on another rank does not hold the lock.
         checkpoints: the folder of its checkpoints.
     """
 
@@ -39,14 +39,14 @@ class RunFolder:
         return os.path.join(self.path, name)
 
     def make(self, name):
-        """The path of a folder in the folder, which is there afterwards."""
+        """Make a folder in the folder, if there is none; returns its path."""
         os.makedirs(self.file(name), exist_ok=True)
         return self.file(name)
 
     def open(self):
         """Make the folder and lock it. Raises ``UsageError`` if it cannot be written or is in use.
 
-        The kernel drops the lock with its process, so a dead trainer's lock never stands in the way.
+        The kernel releases the lock when the process ends, so there are no stale locks.
         """
         try:
             os.makedirs(self.path, exist_ok=True)
@@ -57,13 +57,13 @@ class RunFolder:
             ) from None
         self._take_lock()
         self._remove_halves()
-        with contextlib.suppress(OSError):  # a full disk: it is the lock that counts, not who holds it
+        with contextlib.suppress(OSError):  # a full disk: the lock holds without its owner's name
             self._lock.truncate(0)
             self._lock.write(f"{platform.node()} process {os.getpid()}\n")
             self._lock.flush()
 
     def _remove_halves(self):
-        """Remove the files that a trainer was killed in the middle of."""
+        """Remove the temporary files of killed trainers."""
         for folder in (self.path, self.checkpoints):
             with contextlib.suppress(OSError):
                 for name in os.listdir(folder):
@@ -95,14 +95,14 @@ class RunFolder:
         write_json(self.file("DONE"), facts)
 
     def reopen(self):
-        """Take the DONE mark away, for a larger budget goes on; whether there was one."""
+        """Remove the DONE mark, because a larger budget continues the run; returns whether there was one."""
         there = os.path.exists(self.file("DONE"))
         if there:
             os.remove(self.file("DONE"))
         return there
 
     def begin(self, settings, facts):
-        """Write ``config.json`` with this start added; returns how many starts there were before."""
+        """Write ``config.json`` with this start added; returns the number of earlier starts."""
         starts = self.starts()
         write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
         return len(starts)
@@ -116,7 +116,7 @@ class RunFolder:
             return []
 
     def idle_starts(self, env_steps):
-        """How many of the last starts began where the run still is, after ``env_steps``, and did not finish it."""
+        """Number of last starts in a row that began at ``env_steps``, the current step, without finishing."""
         if os.path.exists(self.file("DONE")):
             return 0
         idle = 0
@@ -124,13 +124,13 @@ class RunFolder:
             if start.get("env_steps") != env_steps:
                 break
             idle += 1
-            if start.get("was_done"):  # those before it finished
+            if start.get("was_done"):  # the starts before it finished
                 break
         return idle
 
 
 def take_lock(folder, name):
-    """The file ``name`` of a folder, locked until it is closed or the process ends; None if another holds it.
+    """Lock the file ``name`` of a folder until it is closed or the process ends; None if another holds it.
 
     Raises ``UsageError`` on a file system without locks.
     """
@@ -142,40 +142,40 @@ def take_lock(folder, name):
         file.close()
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             return None
-        raise UsageError(f"{folder} is on a file system without locks ({error.strerror}): give another place") from None
+        raise UsageError(f"{folder} is on a file system without locks ({error.strerror}): use another folder") from None
 
 
 def output_of(folder):
-    """A folder's output.txt, to append to; without a folder, a file that keeps nothing."""
+    """Open a folder's output.txt to append to; without a folder, ``os.devnull``."""
     return open(os.path.join(folder, "output.txt") if folder else os.devnull, "a", encoding="utf-8")
 
 
 @contextlib.contextmanager
 def writing(path):
-    """Within: what cannot be written ends the run with one line. Raises ``RunError``."""
+    """Context that raises a one-line ``RunError`` if ``path`` cannot be written."""
     try:
         yield
     except OSError as error:
         raise RunError(
-            f"{path} cannot be written ({error.strerror}): mend that and run the same command again; it goes on from "
+            f"{path} cannot be written ({error.strerror}): fix that and run the same command again to resume from "
             "the newest checkpoint"
         ) from None
 
 
 def write_json(path, content, indent=1):
-    """Write JSON so that a reader sees the old file or the new one, never half of one."""
+    """Write JSON atomically: a reader sees the old file or the new one."""
     write_text(path, json.dumps(content, indent=indent) + "\n")
 
 
 def write_text(path, text):
-    """Write text as UTF-8, whole or not at all."""
+    """Write UTF-8 text atomically."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 @contextlib.contextmanager
 def replacing(path):
-    """A binary file to write that becomes ``path`` whole or not at all: temporary, fsync, ``os.replace``."""
+    """Context with a binary file that becomes ``path`` atomically: temporary, fsync, ``os.replace``."""
     temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
     try:
         with open(temporary, "wb") as file:
@@ -190,7 +190,7 @@ def replacing(path):
 
 
 def provenance(argv, ranks, mpi, places):
-    """What a start ran on: command, commit, versions, ranks and their places; for ``config.json``."""
+    """Provenance of a start, for ``config.json``: command, commit, versions, ranks and their places."""
     from importlib import metadata
 
     names = ("numpy", "scipy", "mpi4py", "ale-py")
@@ -209,9 +209,9 @@ def provenance(argv, ranks, mpi, places):
 
 
 def _commit():
-    """The git commit of the package's source with ``+changes`` where it was edited; None outside git.
+    """The git commit of the package's source, with ``+changes`` if it was edited; None outside git.
 
-    ``PG_MPI_COMMIT`` tells it where the source has been copied from a clone.
+    Set ``PG_MPI_COMMIT`` where the source has been copied from a clone.
     """
     if told := os.environ.get("PG_MPI_COMMIT"):
         return told
@@ -223,7 +223,7 @@ def _commit():
     try:
         top, commit = git("rev-parse", "--show-toplevel", "HEAD").stdout.split("\n")[:2]
         if os.path.dirname(package) != os.path.realpath(top):
-            return None  # installed somewhere inside another project's clone
+            return None  # installed inside another project's clone
         return commit + ("+changes" if git("status", "--porcelain", "-uno").stdout.strip() else "")
     except (OSError, subprocess.SubprocessError):
         return None

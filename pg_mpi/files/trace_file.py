@@ -1,8 +1,8 @@
 """``trace/``: a file for each rank and start, in the trace event format that Perfetto and Chrome open.
 
-One process in the picture is a rank. Its first line shows the phases as they came: ``play`` as one block, then the
-parts of learning. The second line takes ``play`` apart: its phases take turns thousands of times a second, so each is
-drawn as one block of all its time in the round, one after another from where the round began.
+A process in the trace is a rank. Its first line shows the phases in time order, with ``play`` as one block. The second
+line splits ``play``: its phases alternate thousands of times a second, so each is drawn as one block of its total time
+in the round, one after another from the start of the round.
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 from pg_mpi.files.run_folder import writing
 
 PLAY = "play"
-#: Phases that take turns within ``play``.
+#: Phases that alternate within ``play``.
 PARTS = ("emulator", "reset", "features", "inference")
 FLUSH = 200  # events: a few updates
 LINES = {0: "phases", 1: "play taken apart (sums)"}
@@ -22,9 +22,9 @@ class Trace:
 
     Args:
         folder: an existing folder that all ranks see.
-        rank, host: whose they are.
-        start: how many starts of the run there were before.
-        zero: what the rank's clock shows at the common time 0.
+        rank, host: of the spans.
+        start: number of earlier starts of the run.
+        zero: the rank's clock at the common time 0.
     """
 
     def __init__(self, folder, rank, host, start, zero):
@@ -43,11 +43,11 @@ class Trace:
         self._held.append({"name": kind, "ph": "M", "pid": self._rank, "tid": line, "args": args})
 
     def add(self, update, phases, steps):
-        """The spans of an update, and how many steps this rank played in it."""
+        """Add the spans of an update. ``steps``: the steps of this rank in it."""
         sums = {name: phases.seconds[name] for name in PARTS}
         for name, begun, ended in phases.spans:
             if name in sums:
-                sums[name] -= ended - begun  # learning's share of it has a block of its own
+                sums[name] -= ended - begun  # time outside of play has its own block
             self._block(name, 0, begun, ended - begun, {"update": update})
         begun = next((begun for name, begun, _ in phases.spans if name == PLAY), None)
         if begun is not None:
@@ -69,7 +69,7 @@ class Trace:
         self._held = []
 
     def close(self):
-        """Write out the rest, and end the file as JSON wants it. One that a kill left open is opened all the same."""
+        """Write the rest and close the JSON. Viewers also open a file that a kill left open."""
         self._write()
         with writing(self._path):
             self._file.write("{}]}\n")

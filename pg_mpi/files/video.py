@@ -1,4 +1,4 @@
-"""A video of a game's own screens, mp4 or gif, without any display (extra: video)."""
+"""Videos of a game's screens, mp4 or gif, without a display (extra: video)."""
 
 import os
 
@@ -16,11 +16,11 @@ KINDS = {
 
 
 class Video:
-    """Frames in, a file out.
+    """Writes frames to a video file.
 
     Args:
         path: ends with .mp4 or .gif.
-        fps: frames a second.
+        fps: frames per second.
     """
 
     def __init__(self, path, fps):

@@ -13,7 +13,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 def discounted_returns(rewards: ArrayLike, ends: ArrayLike, gamma: float) -> Floats:
-    """R_t = r_t + gamma R_{t+1}, with R_{t+1} = 0 after an end: float64 (T,).
+    """Discounted returns, float64 (T,): R_t = r_t + gamma R_{t+1}, with R_{t+1} = 0 after an end.
 
     Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016), where a point ends the sum.
     """
@@ -27,7 +27,7 @@ def discounted_returns(rewards: ArrayLike, ends: ArrayLike, gamma: float) -> Flo
 
 
 def standardise(returns: Floats) -> Floats:
-    """Shift to mean 0 and scale to deviation 1 (population); all zeros where all are equal."""
+    """Scale to mean 0 and population standard deviation 1; all zeros if all are equal."""
     centred = returns - returns.mean()
     deviation = centred.std()
     return centred / deviation if deviation > 0 else np.zeros_like(centred)

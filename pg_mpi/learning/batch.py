@@ -1,4 +1,4 @@
-"""Trajectories → the samples of one update, in arrays: observations as the policy takes them, and advantages."""
+"""The samples of one update as arrays: policy inputs, actions, advantages and value targets."""
 
 import numpy as np
 
@@ -7,19 +7,19 @@ from pg_mpi.learning.trajectory import Trajectory
 
 
 class Batch:
-    """This rank's samples of one update, the envs one after another.
+    """This rank's samples of one update, concatenated over envs.
 
     Args:
-        rewards: the kind of ``learned``.
+        rewards: ``kind`` of ``learned``.
 
     Attributes:
-        x: the observations as the policy takes them, such as csr (n, rows) on its parameter rows.
+        x: policy inputs, such as csr (n, rows) on the parameter rows.
         actions: int64 (n,), or float (n, d).
-        log_probs: (n,) of the policy's dtype, of the actions when they were drawn.
-        values: (n,) of the policy's dtype, the value of each state by the newest network that saw it.
-        advantages, targets: (n,) of the policy's dtype, by ``estimate``.
-        envs: how many envs played.
-        rewarded: how many samples the game rewarded.
+        log_probs: (n,) of the policy's dtype, log-probabilities of the actions when they were sampled.
+        values: (n,) of the policy's dtype, the latest value estimate of each state.
+        advantages, targets: (n,) of the policy's dtype, set by ``estimate``.
+        envs: number of envs.
+        rewarded: number of samples with a reward.
     """
 
     def __init__(self, trajectories, policy, rewards="raw"):
@@ -27,7 +27,7 @@ class Batch:
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
         self.x = policy.batch(trajectories)
-        lived = [t for t in trajectories if t.length] or trajectories[:1]  # an empty one knows no shape of actions
+        lived = [t for t in trajectories if t.length] or trajectories[:1]  # an empty one has no action shape
         self.actions = np.concatenate([t.actions for t in lived])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
@@ -35,9 +35,9 @@ class Batch:
         self.rewarded = sum(np.count_nonzero(t.rewards) for t in trajectories)
 
     def estimate(self, config):
-        """Set the advantages, and the targets of the values, from the values as they are now.
+        """Set ``advantages`` and ``targets`` from the current ``values``.
 
-        Before each pass over the samples, so that it learns from what the pass before has learnt of the values.
+        Called before each epoch, so that the epoch uses the values of the previous one.
         Source: Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?" (2020).
         """
         cuts = np.cumsum([t.length for t in self._trajectories])[:-1]
@@ -48,10 +48,10 @@ class Batch:
 
 
 def learned(trajectory, kind, norm=None):
-    """The rewards that are learned from, float64 (length,).
+    """Rewards for learning, float64 (length,).
 
-    They are the game's (``raw``), their ``sign``, or ``scaled`` for returns of deviation 1. Where a game was cut, the
-    discounted value of the next state is added.
+    ``kind``: ``raw``, their ``sign``, or ``scaled`` for returns of deviation 1. Where a game was cut, the discounted
+    value of the next state is added.
     """
     rewards = np.sign(trajectory.rewards) if kind == "sign" else trajectory.rewards.copy()
     if kind == "scaled":
@@ -62,9 +62,9 @@ def learned(trajectory, kind, norm=None):
 
 
 def _advantages(t, rewards, values, config):
-    """The advantage of each step of one env, a ``Trajectory``: float64 (length,)."""
+    """Advantages of a ``Trajectory``: float64 (length,)."""
     if config.method == "clipped":
         return generalised_advantages(rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)
     returns = discounted_returns(rewards, t.ends, config.gamma)
-    games = np.split(returns, [cut for cut in t.cuts if cut < t.length])  # each is standardised by itself
+    games = np.split(returns, [cut for cut in t.cuts if cut < t.length])  # each is standardised separately
     return np.concatenate([standardise(game) for game in games if len(game)] or [returns])

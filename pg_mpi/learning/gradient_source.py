@@ -1,4 +1,4 @@
-"""What an update learns from: the protocol of its gradient sources."""
+"""Protocol of the gradient sources of an update."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,14 +16,14 @@ class GradientSource(Protocol):
     """Samples, and the optimizer steps along their gradients.
 
     A ``Learner`` calls ``prepare``, ``used_rows``, ``restrict``, ``learn``, ``metrics`` and ``finish`` in this order,
-    once an update. Every rank has the same sources in the same order, and any number of samples in them.
+    once per update. Every rank has the same sources in the same order. A source may have no samples on a rank.
     """
 
     def prepare(self, groups: list[SampleGroup]) -> None:
-        """Take the samples of this update; ``groups``: this rank's, of the round."""
+        """Take the samples of this update. ``groups``: this rank's groups of the round."""
 
     def used_rows(self) -> NDArray[np.uint8]:
-        """Which parameter rows the samples use: uint8 (rows,), 1 where used."""
+        """Parameter rows that the samples use: uint8 (rows,), 1 where used."""
 
     def restrict(self, rows: NDArray[np.int64]) -> None:
         """Reduce the samples to the parameter rows of the update."""
@@ -35,10 +35,10 @@ class GradientSource(Protocol):
         """Means over the samples of all ranks. Collective: every rank must call this."""
 
     def finish(self) -> None:
-        """The update is done on all ranks."""
+        """Finish the update. Called when it is complete on all ranks."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """What is kept from update to update, for a checkpoint: arrays, and a dict for JSON; None if nothing is."""
+        """State for a checkpoint: (arrays, JSON-able dict), or None if the source has none."""
 
     def restore(self, states: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:
-        """Continue from the ``state`` of a saved run's ranks: (rank, arrays, dict) each."""
+        """Restore from the ``state`` of a saved run's ranks: (rank, arrays, dict) each."""

@@ -1,7 +1,7 @@
 """One update: gradients (sum and count) → Allreduce → optimizer → the policy's weights.
 
-Every rank works on its own samples and applies the same steps. An update touches only the parameter rows that some rank
-used in it, so gradients, exchanges and optimizer steps are done on those rows.
+Every rank computes gradients on its own samples and applies the same steps. Gradients, exchanges and optimizer steps
+cover only the parameter rows that the samples of any rank use.
 """
 
 import numpy as np
@@ -11,33 +11,33 @@ from pg_mpi.learning.reproducible_sum import check, on_grid
 
 
 class FlopCounter:
-    """Floating-point operations of this rank's gradients since it started: ``total``."""
+    """Counter of this rank's floating-point operations since it started: ``total``."""
 
     def __init__(self):
         self.total = 0
 
     def count(self, operations):
-        """Add so many operations."""
+        """Add ``operations``."""
         self.total += operations
 
     def add(self, policy, x, hidden, d_outputs):
-        """Count a forward and a backward pass: three products, a multiplication and an addition each."""
+        """Add a forward and a backward pass: three products, a multiplication and an addition each."""
         self.total += 6 * policy.products(x, hidden, d_outputs.shape[1])
 
 
 class Learner:
-    """One update after another, on all ranks together.
+    """The update step, on all ranks together.
 
     Args:
         store: a ``ParameterStore``.
-        sources: list of ``GradientSource``; the first one is that of the round.
+        sources: list of ``GradientSource``; the first is the round's.
         flops: the ``FlopCounter`` of the sources.
 
     Attributes:
-        exchanges, bytes_exchanged: running counts of the run; ``skipped`` of its updates with a gradient that was not
-            finite, ``skipped_in_row`` of the newest ones.
+        exchanges, bytes_exchanged: totals of the run.
+        skipped: updates of the run with a non-finite gradient; ``skipped_in_row``: the newest consecutive ones.
         touched: int64, the parameter rows of the newest update.
-        kept: the running counts after the newest update that is done, see ``counters``.
+        kept: ``counters`` after the newest complete update.
     """
 
     _COUNTERS = ("exchanges", "bytes_exchanged", "skipped")
@@ -57,11 +57,11 @@ class Learner:
         Args:
             groups: list of ``SampleGroup``, this rank's.
             anneal: factor on the learning rate and on the entropy bonus.
-            confirm: called when all is exchanged, before the policy changes: if it raises, nothing has happened
-                but for the running counts, which ``restore(kept)`` puts back.
+            confirm: called after the last exchange, before the policy changes. If it raises, only the counters have
+                changed; ``restore(kept)`` resets them.
 
         Returns:
-            dict of the metrics of learning, equal on all ranks.
+            dict of learning metrics, equal on all ranks.
         """
         with self._phases("gradient"):
             for source in self.sources:
@@ -89,12 +89,12 @@ class Learner:
         return metrics | {"grad_norm": norm, "learning_rate": buffers.learning_rate}
 
     def step(self, buffers, weight, limit=np.inf):
-        """Sum gradients and weights over ranks, divide once, and take the optimizer's step.
+        """Sum gradients and weights over ranks, divide once and take an optimizer step.
 
-        Collective. The weight travels in the gradient's buffer: whole numbers below 2**24 are exact there.
+        Collective. The weight is the last element of the gradient's buffer, exact for integers below 2**24.
         """
         if buffers.empty:
-            buffers.buffer[:] = 0  # this rank has no samples here
+            buffers.buffer[:] = 0  # this rank has no samples in this minibatch
         buffers.buffer[-1] = weight
         buffers.empty = True
         with self._phases("wait"):
@@ -109,38 +109,38 @@ class Learner:
             norm = self._store.step(buffers, limit)
         if np.isfinite(norm):
             buffers.norms.append(norm)
-        else:  # the sum is the same on all ranks, so all skip it together
+        else:  # the sum is equal on all ranks, so all skip the step
             buffers.skipped = True
 
     def refresh(self, network):
-        """Bring a network up to date with the newest update."""
+        """Update a network's parameters after the newest update."""
         self._store.refresh(network, self.touched)
 
     def replay_state(self):
-        """What a source keeps from update to update, (arrays, dict for JSON), or None."""
+        """State of the source that has one, (arrays, JSON-able dict), or None."""
         return next((state for state in (source.state() for source in self.sources) if state), None)
 
     def restore_replay(self, states):
-        """Continue from the ``replay_state`` of a saved run's ranks: a list of (rank, arrays, dict)."""
+        """Restore from the ``replay_state`` of a saved run's ranks: a list of (rank, arrays, dict)."""
         for source in self.sources:
             source.restore(states)
 
     def counters(self):
-        """The running counts, for a checkpoint: a JSON-able dict."""
+        """Counters for a checkpoint: a JSON-able dict."""
         return {name: getattr(self, name) for name in self._COUNTERS} | {"steps": self.optimizer.steps}
 
     def restore(self, counters):
         """Continue from ``counters``."""
         found = {name: int(counters[name]) for name in ("steps", *self._COUNTERS)}
         if min(found.values()) < 0:
-            raise ValueError(f"counters {counters}")
+            raise ValueError(f"negative counters: {counters}")
         self.optimizer.steps = found.pop("steps")
         for name, count in found.items():
             setattr(self, name, count)
         self.kept = self.counters()
 
     def _touched_rows(self):
-        """The parameter rows that any rank's samples use: int64, equal on all ranks. Collective."""
+        """Parameter rows that any rank's samples use: int64, equal on all ranks. Collective."""
         used = self.sources[0].used_rows()
         for source in self.sources[1:]:
             used |= source.used_rows()
@@ -150,7 +150,7 @@ class Learner:
             return np.flatnonzero(self._world.max_(used))
 
     def _seen(self, groups):
-        """The round's sums for the policy's running norm, over all ranks; None without one. Collective."""
+        """Sums of the round for the policy's running norm, over all ranks; None without a norm. Collective."""
         norm, exact = self.policy.norm, self._config.reproducible
         if norm is None:
             return None

@@ -1,8 +1,8 @@
 """Optimizers on flat vectors, in place.
 
-``state`` is float32 (k, n): what the optimizer remembers of each parameter. A step works on any slice of
-the vectors, so an update can be done on the rows that its samples touched alone; ``rest`` then does to the
-other rows what steps with a zero gradient would have done. ``forget`` rounds to zero what no longer counts.
+``state`` is float32 (k, n), k numbers per parameter. ``step`` works on any slice of the vectors, so an update can cover
+only the rows that its samples use. ``rest`` then updates the state of the other rows. ``forget`` sets negligible state
+to zero.
 """
 
 import math
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
-FORGOTTEN = 1e-30  # its root is nothing beside epsilon, and 170 steps of Adam make no subnormal number of it
+FORGOTTEN = 1e-30  # its root is negligible against epsilon; 170 steps of Adam do not make it subnormal
 
 
 def forget(state: Floats) -> None:
-    """Round to zero, in place, what is too small to move a weight.
+    """Set state too small to move a weight to zero, in place.
 
-    What a unit that is off remembers fades by a factor a step. Below 1e-38 a float32 is no longer normal, and a
+    The state of an inactive unit decays by a constant factor per step. Below 1e-38 a float32 is subnormal, and a
     processor may take several times as long to divide such numbers.
     """
     state *= np.abs(state) >= FORGOTTEN
@@ -49,16 +49,15 @@ class RMSProp:
         theta -= gradient
 
     def rest(self, steps: int) -> None:
-        """Decay the whole cache as ``steps`` zero gradients do; touched rows are written over afterwards."""
+        """Decay the whole cache as ``steps`` zero gradients would; touched rows are overwritten afterwards."""
         self.state *= self.decay**steps
 
 
 class Adam:
     """m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;  theta <- theta - lr m^ / (sqrt(v^) + eps).
 
-    m^ and v^ are m and v over 1 - b^t. Source: Kingma & Ba (2015), algorithm 1. Rows that an update's samples
-    did not touch keep their moments and stay where they are (lazy Adam), where the dense method would let
-    them coast on their momentum.
+    m^ and v^ are m and v over 1 - b^t. Source: Kingma & Ba (2015), algorithm 1. Rows that an update does not touch
+    keep their parameters and moments (lazy Adam). Dense Adam would move them along their momentum.
     """
 
     slots = 2
@@ -95,4 +94,4 @@ class Adam:
         theta -= gradient
 
     def rest(self, steps: int) -> None:
-        """Nothing: untouched rows keep their moments."""
+        """Do nothing: untouched rows keep their moments."""

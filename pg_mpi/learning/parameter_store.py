@@ -1,4 +1,4 @@
-"""The policy's parameters and the optimizer's state, read and written by the rows that an update touches."""
+"""The policy's parameters and the optimizer's state, read and written by parameter rows."""
 
 import numpy as np
 
@@ -8,18 +8,18 @@ from pg_mpi.policy.losses import clip_norm
 
 
 class ParameterStore:
-    """The parameters of one rank. Ranks apply the same steps to them and so hold the same bits.
+    """The parameters of one rank. All ranks apply the same steps, so their parameters are bitwise equal.
 
     Attributes:
-        policy: its ``theta`` and ``norm`` are changed by ``close``.
-        optimizer: its ``state`` likewise.
+        policy: ``close`` changes its ``theta`` and ``norm``.
+        optimizer: ``close`` changes its ``state``.
     """
 
     def __init__(self, policy, optimizer, config):
         self.policy, self.optimizer, self._config = policy, optimizer, config
 
     def open(self, rows, anneal):
-        """Copies of the parameters and of the optimizer's state on ``rows``: ``UpdateBuffers``.
+        """Copy the parameters and the optimizer's state on ``rows`` into ``UpdateBuffers``.
 
         ``anneal``: factor on the learning rate and on the entropy bonus.
         """
@@ -31,9 +31,9 @@ class ParameterStore:
         return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, config.reproducible)
 
     def step(self, buffers, limit):
-        """One optimizer step in ``buffers`` along their gradient, clipped to the norm ``limit``.
+        """Take an optimizer step in ``buffers`` along their gradient, clipped to the norm ``limit``.
 
-        Returns the norm before. No step is taken along a gradient that is not finite.
+        Returns the norm before clipping. A non-finite gradient gives no step.
         """
         gradient = buffers.mean()
         norm = clip_norm(gradient, limit)
@@ -42,7 +42,7 @@ class ParameterStore:
         return norm
 
     def close(self, buffers, rows):
-        """Write what changed in ``buffers`` back."""
+        """Write ``buffers`` back to ``rows``."""
         self.optimizer.rest(self.optimizer.steps - buffers.steps_before)
         self.policy.put(self.policy.theta, rows, buffers.theta)
         for slot, changed in zip(self.optimizer.state, buffers.state):

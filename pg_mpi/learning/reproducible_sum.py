@@ -1,38 +1,38 @@
-"""Sums that come out the same in any order: of numbers on a grid that a float64 holds exactly.
+"""Sums that do not depend on the order of addition.
 
-Floating-point addition rounds, so its result depends on who adds what to what, and a sum over ranks on their number and
-their MPI. Multiples of 2^-k, however, are added in float64 without rounding as long as the sum stays below 2^(53-k):
-it is whole numbers that are added. So what is summed is first rounded to such multiples, each term by itself.
+Floating-point addition rounds, so a sum over ranks depends on their number and on the MPI library. Multiples of 2^-k,
+however, add exactly in float64 while the sum stays below 2^(53-k). Each term is therefore first rounded to such a
+multiple.
 
-Source of the idea: Demmel & Nguyen, "Fast Reproducible Floating-Point Summation" (2013), there with several grids.
+Source: Demmel & Nguyen, "Fast Reproducible Floating-Point Summation" (2013), which uses several grids.
 """
 
 from typing import Any
 
 import numpy as np
 
-#: Multiples of 6e-11, and sums up to 5e5 either way: gradients. Multiples of 1e-6 and sums up to 9e9: all else.
+#: ``FINE`` (gradients): multiples of 6e-11, exact up to 5e5. ``COARSE`` (all else): multiples of 1e-6, up to 9e9.
 FINE, COARSE = 34, 20
 
 
 def check(sums: Any, bits: int = COARSE, in_units: bool = False) -> None:
-    """Raise ``OverflowError`` for sums of numbers on a grid that are, or may on the way have been, too large for it.
+    """Raise ``OverflowError`` if sums of numbers on a grid are, or may have been on the way, too large for it.
 
-    ``in_units``: the sums are whole multiples of 2^-bits.
+    ``in_units``: the sums are given in units of 2^-bits.
     """
     if np.max(np.abs(sums), initial=0.0) >= 2.0 ** (52 if in_units else 52 - bits):
         limit = 2.0 ** (52 - bits)
-        raise OverflowError(f"a sum beyond {limit:.0g}: rewards or observations this large have no exact sums")
+        raise OverflowError(f"a sum exceeds {limit:.0g}: rewards or observations are too large for exact sums")
 
 
 def to_units(values: Any, bits: int, out: Any) -> None:
-    """``values`` as whole multiples of 2^-bits: into ``out``, float64. What is not finite stays so."""
+    """Convert ``values`` to integer multiples of 2^-bits in ``out``, float64. Non-finite values are kept."""
     np.multiply(values, 2.0**bits, out=out, dtype=np.float64)
     np.rint(out, out=out)
 
 
 def on_grid(values: Any, bits: int = COARSE) -> Any:
-    """``values``, an array or a number, rounded to multiples of 2^-bits: float64. What is not finite stays so."""
+    """Round ``values``, an array or a number, to multiples of 2^-bits: float64. Non-finite values are kept."""
     scale = 2.0**bits
     scaled = np.multiply(values, scale, dtype=np.float64)
     return np.rint(scaled) / scale

@@ -1,4 +1,4 @@
-"""Playing: envs and a network → trajectories. The hot loop."""
+"""The rollout: envs and a network → trajectories. The hot loop."""
 
 import math
 
@@ -8,33 +8,33 @@ from pg_mpi.config.errors import RunError
 from pg_mpi.config.random_streams import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.learning.trajectory import Trajectory
 
-ROUND_STEPS = 1024  # of an env, at most, with --sync episode; REINFORCE needs whole games
-ERRORS_IN_ROW = 10  # of an env, until they are no accident
+ROUND_STEPS = 1024  # most steps of an env per round with --sync episode; REINFORCE needs whole games
+ERRORS_IN_ROW = 10  # emulator failures of an env that end the run
 
 
 class Env:
-    """One emulator with all that belongs to it: its encoder, its random streams and its unfinished game.
+    """One environment: its emulator, encoder, random streams and current game.
 
     Args:
-        env_spec: what is known of the game, as an ``AtariSpec``: it makes the emulator and the encoder.
-        game: an emulator with a new game, if one was made before.
+        env_spec: the specification, such as ``AtariSpec``. It makes the emulator and the encoder.
+        game: an existing emulator with a new game, or None.
 
     Attributes:
-        observation: what the policy sees next; of an Atari game the active inputs, int64 (n,).
-        chance: the ``Generator`` that its actions are drawn with.
-        preference: what is added to the actions' logits all through the game under way, a list of floats, or None. A
-            game that comes after one which paid nothing has one: actions drawn step by step lead nowhere where it
-            takes many of a kind to be rewarded. The records hold the probabilities that were played by then.
-        explore: deviation of a preference's numbers; 0: no game has one.
-        paid: whether the game under way has rewarded anything yet.
-        score, steps: of the game under way.
-        trajectory: what it has lived through since the last update.
+        observation: the policy's next input; for Atari games the active inputs, int64 (n,).
+        action_rng: the ``Generator`` that samples actions.
+        preference: offsets of the action logits in the current game, a list of floats, or None. It is set after a game
+            without rewards, because some rewards need many equal actions in a row. Recorded log-probabilities
+            include it.
+        explore: standard deviation of the offsets; 0: no preferences.
+        paid: whether the current game has given a reward.
+        score, steps: of the current game.
+        trajectory: the steps since the last update.
     """
 
     def __init__(self, index, config, env_spec, game=None):
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
-        self._streams = sticky, self.chance, self.shuffle = [stream(config.seed, role, index) for role in roles]
+        self._streams = sticky, self.action_rng, self.shuffle = [stream(config.seed, role, index) for role in roles]
         self.recovers = env_spec.recovers
         self._make = lambda: env_spec.make_game(config, sticky)
         self.game = game or self._make()
@@ -48,11 +48,11 @@ class Env:
         self.begin()
 
     def begin(self):
-        """Take the emulator's fresh game as this env's next one."""
+        """Begin the emulator's new game."""
         self.score, self.steps = 0, 0
         self.preference = None
         if self.explore and not self.paid:
-            self.preference = (self.explore * self.chance.standard_normal(len(self._actions))).tolist()
+            self.preference = (self.explore * self.action_rng.standard_normal(len(self._actions))).tolist()
         self.paid = False
         self.observation = self.encoder.start(self.game.screen)
 
@@ -61,13 +61,13 @@ class Env:
             return None
         preference = [float(each) for each in saved]
         if len(preference) != len(self._actions) or not np.isfinite(preference).all():
-            raise ValueError(f"a preference among {len(preference)} actions")
+            raise ValueError(f"malformed preference of {len(preference)} numbers")
         return preference
 
     def recover(self, error, ahead):
-        """Go on with a new emulator, for this one raised ``error``: its game is lost, what was lived through stays.
+        """Replace the emulator, which raised ``error``. Its game is lost; recorded steps are kept.
 
-        ``ahead``: the value of the state that it left, discounted. Raises ``RunError`` if new ones fail as well.
+        ``ahead``: discounted value of its last state. Raises ``RunError`` after ``ERRORS_IN_ROW`` failures in a row.
         """
         self.errors_in_row += 1
         if self.errors_in_row >= ERRORS_IN_ROW:
@@ -81,7 +81,7 @@ class Env:
         self.begin()
 
     def state(self):
-        """All of it that the next step depends on: arrays, and a dict for JSON."""
+        """State that determines the next step: (arrays, JSON-able dict)."""
         arrays = {
             "emulator": np.frombuffer(self.game.state(), dtype=np.uint8),
             "encoder": np.frombuffer(self.encoder.state(), dtype=np.uint8),
@@ -91,7 +91,7 @@ class Env:
         return arrays, {**game, "streams": streams}
 
     def restore(self, arrays, facts):
-        """Continue bit for bit from what ``state`` gave; where a game cannot be saved, with a new one."""
+        """Restore ``state`` bit for bit. A game that cannot be saved is replaced by a new one."""
         for rng, state in zip(self._streams, facts["streams"]):
             rng.bit_generator.state = state
         if self.game.restore(arrays["emulator"].tobytes()):
@@ -104,11 +104,11 @@ class Env:
 
 
 class Player:
-    """Plays this rank's envs with a network, all at once, until each has done its share of an update.
+    """Plays rounds of this rank's envs with a network, in lockstep.
 
     Args:
         envs: list of ``Env``.
-        codes: the game's name of each policy action, as the ALE's code.
+        codes: the environment's code of each policy action, such as the ALE's.
         config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``life_loss``, ``reproducible`` and
             ``gamma`` are used.
         phases: a ``PhaseTimer``, for the times of emulator, reset, features and inference.
@@ -124,17 +124,17 @@ class Player:
         self._gamma = config.gamma
         self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point
         self._life_ends = config.life_loss
-        self._apart = config.reproducible  # a product's bits depend on how many envs think at once
+        self._apart = config.reproducible  # a product's bits depend on the number of envs in it
 
     def play(self, network, stop=False):
-        """One round: ``num_steps`` steps of each env, or ``games_per_update`` games in at most ``ROUND_STEPS`` steps.
+        """Play ``num_steps`` steps of each env, or ``games_per_update`` games in at most ``ROUND_STEPS`` steps.
 
-        A game that is not over goes on in the next round; the value of its last state bootstraps the advantages.
-        Returns the trajectories, shorter ones as soon as ``stop`` is true.
+        An unfinished game continues in the next round; the value of its last state bootstraps the advantages.
+        Returns the trajectories, incomplete if ``stop`` became true.
         """
         for env in self.envs:
             env.trajectory = Trajectory()
-        self._prefers = any(env.preference for env in self.envs)  # it costs a list at every step
+        self._prefers = any(env.preference for env in self.envs)  # preferences cost a list per step
         active, steps = self.envs, 0
         while active and steps < self._steps and not stop:
             if self._step(active, network):
@@ -146,10 +146,9 @@ class Player:
         return [env.trajectory for env in self.envs]
 
     def _step(self, envs, network):
-        """One step of each env: think and draw, act, record, look; each for all envs before the next.
+        """Step each env: infer, act, record, encode. Each phase covers all envs before the next begins.
 
-        So what all but acting needs stays in the caches from env to env, which an emulator step in between would clear.
-        Returns True when a game ended.
+        An emulator step in between would evict the other phases' data from the caches. Returns True if a game ended.
         """
         seconds, clock, reward_ends = self._phases.seconds, self._phases.clock, self._reward_ends
         begun = clock()
@@ -181,25 +180,25 @@ class Player:
         return bool(ended)
 
     def _think(self, envs, network):
-        """A (value, action, log-probability) for each env."""
+        """Sample (value, action, log-probability) for each env."""
         if self._apart and len(envs) > 1:
             return [self._think([env], network)[0] for env in envs]
-        seen, chances = [env.observation for env in envs], [env.chance for env in envs]
+        seen, generators = [env.observation for env in envs], [env.action_rng for env in envs]
         if not self._prefers:
-            return network.act(seen, chances)
-        return network.act(seen, chances, [env.preference for env in envs])
+            return network.sample(seen, generators)
+        return network.sample(seen, generators, [env.preference for env in envs])
 
     def _act(self, envs, choices):
-        """What came of each env's action: (reward, whether the game is over, whether a life is lost that counts).
+        """Take the actions; returns (reward, whether the game is over, whether a life was lost) for each env.
 
-        None where the emulator failed: that env has begun anew with another one.
+        Lives count only with ``life_loss``. None where the emulator failed and was replaced.
         """
         codes, life_ends, outcomes = self._codes, self._life_ends, []
         for env, (value, action, _) in zip(envs, choices):
             game = env.game
             lives = game.lives() if life_ends else 0
             try:
-                outcomes.append((game.act(codes[action]), game.over(), life_ends and game.lives() < lives))
+                outcomes.append((game.step(codes[action]), game.over(), life_ends and game.lives() < lives))
                 env.errors_in_row = 0
             except Exception as error:  # any: an emulator is a large C++ program
                 if not env.recovers:
@@ -209,8 +208,8 @@ class Player:
         return outcomes
 
     def _end(self, env, network):
-        """Close an env's game and start its next one."""
-        if env.game.truncated():  # the frame cap cut it: what would have come counts
+        """End an env's game and begin its next one."""
+        if env.game.truncated():  # by the frame cap: bootstrap
             env.trajectory.foresee(self._gamma * network.value(env.observation))
         begun = self._phases.clock()
         env.trajectory.end_game(env.score, env.steps)

@@ -1,4 +1,4 @@
-"""Gradients of the round that was just played: REINFORCE and the clipped surrogate."""
+"""Gradients of the current round: REINFORCE and the clipped surrogate."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from pg_mpi.policy import losses
 
 
 class RoundSource:
-    """The samples of a round. A base class: see ``GradientSource`` for the methods.
+    """Base class of the sources of a round. See ``GradientSource`` for the methods.
 
     Args:
         flops: a ``FlopCounter``.
@@ -22,7 +22,7 @@ class RoundSource:
         self._phases, self._flops = phases, flops
 
     def prepare(self, groups):
-        """Make batches of the groups."""
+        """Make the batches of the groups."""
         self._groups = groups
         self._sums = Sums((*self.NAMES, "samples"), self._config.reproducible)
         for group in groups:
@@ -48,17 +48,17 @@ class RoundSource:
         return {"value_loss": None, "approx_kl": None, "clip_fraction": None} | means
 
     def finish(self):
-        """Nothing is kept."""
+        """Do nothing: the source has no state."""
 
     def state(self):
-        """Nothing is kept."""
+        """Return None: the source has no state."""
 
     def restore(self, states):
-        """Nothing is kept."""
+        """Do nothing: the source has no state."""
 
 
 class Reinforce(RoundSource):
-    """One step along the games' summed gradient, averaged over envs."""
+    """One step along the gradient summed over games and averaged over envs."""
 
     NAMES = ("policy_loss", "entropy")
 
@@ -104,7 +104,7 @@ class Clipped(RoundSource):
                 step(buffers, weight=samples, limit=config.max_grad_norm)
 
     def _add_gradient(self, batch, chosen, buffers):
-        """Add the chosen samples' gradient to the buffers'; returns how many they are."""
+        """Add the gradient of the chosen samples to the buffers; returns their number."""
         policy, config = self._policy, self._config
         x = batch.x if chosen is ALL else policy.pick(batch.x, chosen)  # picking copies
         actions = batch.actions[chosen]
@@ -129,8 +129,8 @@ class Clipped(RoundSource):
 def standardise(batches, world, exact):
     """Scale the advantages of all ranks' batches to mean 0 and deviation 1. Collective: every rank must call this.
 
-    If no sample was rewarded they are set to 0. They are errors of the value function alone then, which the optimizer
-    would scale up to full steps; the policy learns from its entropy bonus only.
+    If no sample was rewarded they are set to 0. They would only be errors of the value function, which the optimizer
+    would scale up to full steps. The policy then learns from its entropy bonus only.
 
     Args:
         exact: whether sums must not depend on their order.

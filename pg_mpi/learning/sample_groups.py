@@ -1,4 +1,4 @@
-"""What an update learns from as one: all samples of a rank, or with ``--reproducible`` those of each env for itself."""
+"""Groups of samples: all samples of a rank, or with ``--reproducible`` those of each env separately."""
 
 import numpy as np
 
@@ -8,15 +8,15 @@ ALL = slice(None)
 
 
 class SampleGroup:
-    """Some envs' trajectories, with the order in which they are learned from.
+    """Trajectories of some envs, with the order of their samples.
 
     Args:
         trajectories: one per env, or none.
         shuffle: numpy Generator that orders the samples into minibatches.
-        place, places: which of how many groups of all ranks it is.
+        place, places: index of this group, and number of groups, over all ranks.
 
     Attributes:
-        batch: the samples, once ``prepare`` was called.
+        batch: the samples, set by ``prepare``.
     """
 
     def __init__(self, trajectories, shuffle, place, places):
@@ -27,7 +27,7 @@ class SampleGroup:
         self.batch = Batch(self.trajectories, policy, rewards)
 
     def minibatches(self, count):
-        """This group's part of each of ``count`` minibatches of a pass: indices in a random order, or ``ALL`` of one.
+        """This group's part of each of ``count`` minibatches of an epoch: shuffled indices, or ``ALL`` if one.
 
         Staggered, so that the groups' remainders fall into different minibatches.
         """
@@ -40,7 +40,7 @@ class SampleGroup:
 
 
 def sample_groups(trajectories, envs, config, world, envs_in_all):
-    """The groups of this rank, whose envs lived through ``trajectories``."""
+    """The groups of this rank's ``trajectories``, one per env of ``envs``."""
     if config.reproducible:
         return [SampleGroup([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]
     return [SampleGroup(trajectories, envs[0].shuffle, world.rank, world.size)]

@@ -1,4 +1,4 @@
-"""What one env lived through between two updates: written step by step, read as arrays when it is complete."""
+"""The steps of one env between two updates: recorded step by step, then read as arrays."""
 
 from functools import cached_property
 
@@ -8,23 +8,23 @@ import numpy as np
 class Trajectory:
     """Steps of one env in time order.
 
-    Steps are kept as they come, in lists: beside an emulator's step an append is cheaper than a write into an array.
-    The arrays are made when they are first asked for; nothing may be recorded after that.
+    Steps are appended to lists, which is cheaper between emulator steps than writing into arrays. The arrays are made
+    at first access; do not record after that.
 
     Attributes:
-        length: how many steps.
+        length: number of steps.
         seen: the observation of each step, a list.
-        observed: int32, the active inputs of all steps in one; ``counts`` int64 (length,): how many each step had.
-        actions: int64 (length,), index into the policy's actions; or float (length, d) where an action is d numbers.
+        observed: int32, the active inputs of all steps, concatenated; ``counts`` int64 (length,): their number.
+        actions: int64 (length,), index into the policy's actions; or float (length, d) for continuous actions.
         log_probs: float64 (length,), log-probability of the action under the policy that drew it.
         values: float64 (length,), value estimate of the state before the step.
         rewards: float64 (length,), reward of the step, as the game gave it.
-        ahead: list of (step, value): what would have come after the step, had nothing broken off, discounted.
+        ahead: list of (step, value): the discounted value after a step that truncates its game.
         ends: bool (length,), no later reward counts for this step's return.
         last_value: value of the state after the last step, for returns that the update cuts.
-        games: list of (score, steps) of the games that finished.
-        cuts: after how many steps a game ended, or was lost.
-        errors: how many emulators failed.
+        games: list of (score, steps) of the finished games.
+        cuts: the numbers of steps after which a game ended, or was lost.
+        errors: number of emulator failures.
     """
 
     def __init__(self):
@@ -33,24 +33,24 @@ class Trajectory:
         self.ahead = []
 
     def record(self, observation, action, log_prob, value, reward, end):
-        """Append one step. ``observation``: what the policy saw, as the active inputs, int (n,); not copied."""
+        """Append one step. ``observation``: the policy's input, such as active inputs, int (n,); not copied."""
         self.seen.append(observation)
         self._done.append(action)
         self._steps.append((log_prob, value, reward, end))
 
     def foresee(self, value):
-        """The last step was an end, but only for us: after it ``value`` would have come, discounted."""
+        """Bootstrap the last step, which is an end, with the discounted ``value``."""
         self.ahead.append((self.length - 1, value))
 
     def break_off(self, ahead):
-        """Let the last step be an end, with ``ahead`` for what would have come after it."""
+        """Make the last step an end, with the discounted bootstrap value ``ahead``."""
         if self._steps and not self.ended:
             self.foresee(ahead)
             self._steps[-1] = (*self._steps[-1][:-1], True)
         self.cuts.append(self.length)
 
     def end_game(self, score, steps):
-        """A game has ended with the last step."""
+        """Record that a game ended with the last step."""
         self.games.append((score, steps))
         self.cuts.append(self.length)
 

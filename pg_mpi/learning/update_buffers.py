@@ -1,4 +1,4 @@
-"""What one update works on: the touched parameters and their gradient, summed over groups and then over ranks."""
+"""Working arrays of one update: the touched parameters and their gradient, summed over groups and then over ranks."""
 
 import numpy as np
 
@@ -6,18 +6,17 @@ from pg_mpi.learning.reproducible_sum import FINE, check, on_grid, to_units
 
 
 class UpdateBuffers:
-    """The touched parameters, their optimizer state, and the exchange buffer: the gradient and, last, its weight.
+    """The touched parameters, their optimizer state, and the exchange buffer: the gradient, then its weight.
 
     Args:
-        exact: whether sums must not depend on the order of what is added. The buffer then is float64 and holds whole
-            multiples of 2^-FINE.
+        exact: whether sums must not depend on their order. The buffer is then float64, in units of 2^-FINE.
 
     Attributes:
         out: where ``SparseMLP.backward`` writes the gradient of a group; ``take_in`` adds it.
         empty: True before the first group of a minibatch.
-        steps_before: of the optimizer.
+        steps_before: the optimizer's steps before the update.
         seen: sums for the policy's norm over all ranks, or None.
-        norms: of the gradients that steps were taken along; ``skipped``: whether one was not finite.
+        norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
 
     def __init__(self, theta, state, learning_rate, ent_coef, steps_before, exact=False):
@@ -27,21 +26,21 @@ class UpdateBuffers:
         self.clear()
 
     def clear(self):
-        """A buffer of its own, and no gradient yet."""
+        """Allocate the buffers, without a gradient."""
         self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
         self._units = np.empty(self.theta.size) if self.exact else None
         self.empty, self.norms, self.skipped = True, [], False
 
     def take_in(self):
-        """Add what was written to ``out``. Without ``exact`` there is one group alone, and it stands there already."""
+        """Add ``out`` to the buffer. Without ``exact`` there is one group, and ``out`` is the buffer."""
         if self.exact:
             to_units(self.out, FINE, self._units)
-            np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # 0: no -0 is left
+            np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # + 0 turns -0 into 0
         self.empty = False
 
     def mean(self):
-        """The gradient divided by its weight, once all ranks' are summed; may be overwritten."""
+        """The gradient divided by its weight, after the sum over ranks. The caller may overwrite it."""
         if self.exact:
             check(self.buffer[:-1], FINE, in_units=True)
             np.divide(self.buffer[:-1], self.buffer[-1] * 2.0**FINE, out=self.out, casting="same_kind")
@@ -51,11 +50,11 @@ class UpdateBuffers:
 
 
 class Sums:
-    """Sums for the metrics, by name; ``values`` float64."""
+    """Sums of metrics by name; ``values`` is float64."""
 
     def __init__(self, names, exact=False):
         self.names, self.values, self._exact = names, np.zeros(len(names)), exact
 
     def add(self, *values):
-        """Add what a group has."""
+        """Add the values of a group."""
         self.values += on_grid(values) if self._exact else np.array(values, dtype=np.float64)

@@ -1,1 +1,1 @@
-"""MPI: the communicator, signals, pinning, the watchdog and the launcher. The only importer of mpi4py."""
+"""MPI: the communicator, signals, pinning, the watchdog and the launcher. The only package that imports mpi4py."""

@@ -1,4 +1,4 @@
-"""Clocks of several hosts, compared."""
+"""Clock offsets between hosts."""
 
 import statistics
 import time
@@ -7,10 +7,10 @@ import numpy as np
 
 
 def ahead(world, clock=time.time, rounds=1):
-    """Seconds by which this rank's clock is ahead of rank 0's: the median of so many comparisons.
+    """Seconds by which this rank's clock is ahead of rank 0's: the median of ``rounds`` comparisons.
 
-    Collective: every rank must call this. As near as ranks leave a barrier together: some microseconds where each has
-    its core, a millisecond where they share cores.
+    Collective: every rank must call this. The error is the time between ranks leaving a barrier: some microseconds
+    if each rank has its own core, a millisecond if ranks share cores.
     """
     differences = []
     for _ in range(rounds):

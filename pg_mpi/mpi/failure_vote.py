@@ -1,28 +1,28 @@
-"""A group of ranks in which one may fail without the others waiting for it for ever: they leave what they do together.
+"""Failure votes, so that all ranks of a group leave a task when one of them raises an exception.
 
-Before each collective call all ranks vote whether one has failed. A rank that has raised an exception of its own votes
-that it has, once, instead of coming to the next call; then all others raise ``PeerFailed`` there. Afterwards every rank
-has voted as often as every other, and the group may go on with something else. It costs an Allreduce of a byte a call.
+Before each collective call all ranks vote on whether one has failed. A failed rank casts one such vote in place of its
+next call, and the other ranks raise ``PeerFailed`` there. All ranks have then voted equally often, and the group can
+continue with another task. A vote costs an Allreduce of one byte per call.
 
-Within a call nobody can be told: what MPI itself raises there ends the job.
+An exception that MPI raises within a call cannot be reported to the other ranks and ends the job.
 """
 
 import time
 
 COLLECTIVE = {"Allreduce", "Reduce", "Bcast", "Barrier", "Split", "gather", "allgather", "bcast", "sendrecv"}
-PAUSE = 0.002  # seconds between two looks of a rank that sleeps
+PAUSE = 0.002  # seconds between two tests by a rank that sleeps
 
 
 class PeerFailed(Exception):
-    """Another rank of the group has failed, and this one has heard of it."""
+    """Another rank of the group has failed."""
 
 
 class CallFailed(BaseException):
-    """A collective call has failed on this rank, and the others may be in it still."""
+    """A collective call has failed on this rank; other ranks may still be in it."""
 
 
 class FailureVote:
-    """A communicator whose collective calls raise ``PeerFailed`` where a rank has called ``fail`` instead."""
+    """A communicator whose collective calls raise ``PeerFailed`` if another rank has called ``fail``."""
 
     def __init__(self, comm):
         self._comm = comm
@@ -42,12 +42,12 @@ class FailureVote:
         return call
 
     def Ibarrier(self):
-        """As MPI's, for those who sleep until a slow rank comes: they sleep until its vote, too."""
+        """As MPI's, for ranks that sleep until a slow rank arrives; they sleep during the vote too."""
         self._vote(asleep=True)
         return self._comm.Ibarrier()
 
     def fail(self):
-        """Tell the others that this rank will not come to the next call."""
+        """Vote that this rank has failed, in place of its next collective call."""
         self._cast(True).Wait()
 
     def _vote(self, asleep=False):
@@ -59,7 +59,7 @@ class FailureVote:
             raise PeerFailed("another rank of the group has failed")
 
     def _cast(self, failed):
-        """Every rank's vote, or-ed: a request. Blocking and other calls do not match, so all votes are of this kind."""
+        """Start the Allreduce (or) of the votes; return its request. Blocking and nonblocking calls do not match."""
         from mpi4py import MPI
 
         self._votes = bytearray([failed])

@@ -1,4 +1,4 @@
-"""Which threads and cores this rank really has: read from what was loaded, not from what was asked."""
+"""Threads and cores of this rank, as loaded and pinned, not as requested."""
 
 import os
 import platform
@@ -9,12 +9,12 @@ from pg_mpi import THREAD_VARIABLES
 
 
 def blas_threads():
-    """Threads of the largest BLAS or OpenMP pool that is loaded in this process (1 if there is none)."""
+    """Threads of the largest BLAS or OpenMP pool loaded in this process (1 if there is none)."""
     return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=1)
 
 
 def pools():
-    """The BLAS and OpenMP pools that are loaded in this process: list of dicts (api, version, threads, file)."""
+    """BLAS and OpenMP pools loaded in this process: list of dicts (api, version, threads, file)."""
     return [
         {
             "api": pool["internal_api"],
@@ -27,10 +27,9 @@ def pools():
 
 
 def pin_threads():
-    """Hold pools that ignored the environment to the threads it asks for; returns ``blas_threads()``.
+    """Limit the thread pools to the number that the environment sets; return ``blas_threads()``.
 
-    The variables were set when ``pg_mpi`` was imported; a library that was loaded before that, or that reads
-    another variable, is limited here.
+    ``pg_mpi`` sets the variables on import. This limits libraries loaded before, or that read other variables.
     """
     asked = (os.environ.get(name, "").split(",")[0].strip() for name in THREAD_VARIABLES)  # OpenMP allows lists
     wanted = max((int(value) for value in asked if value.isdigit()), default=1)
@@ -40,12 +39,12 @@ def pin_threads():
 
 
 def cores():
-    """The cores this process may use, sorted; None where the system does not tell."""
+    """Hardware threads that this process may use, sorted; None where unknown."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def spell(numbers):
-    """Numbers as ranges: [0, 1, 2, 5] → ``0-2,5``."""
+    """Format sorted numbers as ranges: [0, 1, 2, 5] → ``0-2,5``; ``unknown`` without any."""
     if not numbers:
         return "unknown"
     runs = []
@@ -58,7 +57,7 @@ def spell(numbers):
 
 
 def numbers(spelled):
-    """``0-2,5`` → [0, 1, 2, 5]; nothing for ``unknown``."""
+    """Parse ranges: ``0-2,5`` → [0, 1, 2, 5]; ``unknown`` → []."""
     if spelled == "unknown":
         return []
     borders = ([int(n) for n in part.split("-")] for part in spelled.split(","))
@@ -66,7 +65,7 @@ def numbers(spelled):
 
 
 def describe():
-    """This rank's host, cores and threads, for the start banner and config.json."""
+    """Host, cores and threads of this rank, for the start banner and config.json."""
     blas = sorted({pool["internal_api"] for pool in threadpoolctl.threadpool_info()})
     return {
         "host": platform.node(),

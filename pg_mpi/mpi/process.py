@@ -1,4 +1,4 @@
-"""A process as a rank of a job: how it starts, and how it ends together with the others, whatever happens."""
+"""Start and end of a process as a rank of a job."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ from pg_mpi.mpi.world import World, connect
 def run(main, argv, optional_mpi=False, parser=None):
     """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
 
-    An error that all ranks raise together ends them in order, with one line. Anything else that leaves
-    ``main`` on one rank, ``sys.exit`` included, prints that rank's traceback and ends the whole job.
+    ``UsageError`` and ``RunError`` print one line and exit with 2 or 1; one that not all ranks raise ends the whole
+    job. Any other exception, ``SystemExit`` included, prints the rank's traceback and ends the whole job.
 
-    ``parser``: makes the command line's parser, for ``--help``, which needs no MPI, and one answer is enough.
+    ``parser``: a function that returns the command-line parser. One process prints ``--help``, without MPI.
     """
     if parser and {"-h", "--help"} & set(argv):
         if launch_env.is_first_process():
@@ -31,7 +31,7 @@ def run(main, argv, optional_mpi=False, parser=None):
     except (UsageError, RunError) as error:
         code = 2 if isinstance(error, UsageError) else 1
         together = world is None or world.size == 1 or getattr(error, "agreed", False)
-        # alone where a launcher promised more, every process is a rank 0: the launcher knows the first
+        # ranks that MPI did not connect are all rank 0: then the launcher's number decides
         speaks = launch_env.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
         if speaks:
             print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
@@ -43,7 +43,7 @@ def run(main, argv, optional_mpi=False, parser=None):
 
 
 def _all_know(world):
-    """Whether an error that all ranks should raise together has reached all. Collective."""
+    """Return False if a rank was lost before all ranks raised the error. Collective: every rank must call this."""
     try:
         if world and world.can_shrink():
             world.agree()
@@ -55,32 +55,32 @@ def _all_know(world):
 
 
 def _die(world, error):
-    """Print this rank's traceback and end the whole job; rank 0 speaks for an error that all ranks share."""
+    """Print this rank's traceback and end the whole job. Only rank 0 prints an error that all ranks raise."""
     rank, size = (world.rank, world.size) if world else (0, 1)
     if world and world.is_loss(error):
-        world.abort(1)  # which says who was lost
+        world.abort(1)  # prints the lost ranks
     if rank and getattr(error, "agreed", False):
         if world.can_shrink():
             world.abort(1)
-        time.sleep(2)  # rank 0 is about to end this
+        time.sleep(2)  # rank 0 ends the job
     text = "".join(traceback.format_exception(error))
     sys.stdout.flush()
     print(f"{text}pg_mpi: rank {rank} of {size} failed: the whole job ends", file=sys.stderr, flush=True)
-    time.sleep(0.1)  # a launcher forwards output in its own time, and MPI_Abort does not wait for it
+    time.sleep(0.1)  # MPI_Abort does not wait until the launcher has forwarded the output
     code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
     (world or World()).abort(code or 1)
 
 
 def _leave(world, code):
-    """Flush, finalize MPI while every rank is here, and exit with ``code``."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late one must not kill what is already leaving
+    """Flush output, finalize MPI together with all ranks, and exit with ``code``."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late signal must not kill a process that is about to exit
     sys.stdout.flush()
     sys.stderr.flush()
-    if world and world.can_shrink():  # Finalize may wait for ranks that are gone
-        with contextlib.suppress(Exception):  # one that is quicker looks lost
+    if world and world.can_shrink():  # Finalize may wait for failed ranks
+        with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()
         os._exit(code)
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi and not mpi.Is_finalized():
-        mpi.Finalize()  # or ``python -m mpi4py`` turns a code into an abort
+        mpi.Finalize()  # otherwise ``python -m mpi4py`` turns an exit code into an abort
     sys.exit(code)

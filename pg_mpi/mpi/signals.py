@@ -1,19 +1,19 @@
-"""Signals only set a flag; the training loop asks for it at each update, with all ranks."""
+"""Stop signals set a flag, which the training loop checks on all ranks at each update."""
 
 import os
 import signal
 import time
 
-#: USR1 is what launchers forward to ranks; TERM and INT come where the launcher leaves time.
+#: Launchers forward USR1 to ranks; TERM and INT arrive from launchers that leave time for a checkpoint.
 STOP_SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
 
 
 class StopFlag:
-    """Set by the first stop signal; later ones change nothing, so a save is never interrupted.
+    """Flag set by the first stop signal. Later signals change nothing, so no signal interrupts a save.
 
     Args:
-        launched: whether a launcher started this process. Its death is a reason to stop too: a single rank,
-            which never calls MPI, would not notice and train on for ever.
+        launched: whether a launcher started this process. The end of the launcher is then a reason to stop too,
+            because a single rank never calls MPI and would not notice it.
     """
 
     def __init__(self, launched=False):
@@ -26,15 +26,15 @@ class StopFlag:
             self._signal, self._at = signal.Signals(number).name, time.monotonic()
 
     def __bool__(self):
-        """True once a signal has come."""
+        """True once a signal has arrived."""
         return self._signal is not None
 
     def age(self):
-        """Seconds since the signal came, 0 without one."""
+        """Seconds since the first signal; 0 without one."""
         return time.monotonic() - self._at if self._at else 0.0
 
     def reason(self):
-        """Why to stop, or None."""
+        """Reason to stop, or None."""
         if self._parent and os.getppid() != self._parent:
             return "the launcher died"
         return self._signal

@@ -1,8 +1,8 @@
-"""Going on without ranks that die, where MPI has User-Level Failure Mitigation (ULFM: Bland et al., 2013).
+"""Continue without failed ranks, where MPI has User-Level Failure Mitigation (ULFM: Bland et al., 2013).
 
-Then every verb of a ``World`` raises an error that ``is_loss`` knows, on some ranks sooner than on others, and on one
-that needs nothing from the dead rank not at all. So all that are left must meet now and then, to agree whether all is
-well: in ``agree``, and in ``mend`` after anything else has raised. These are the only two places where they can.
+After a failure the methods of a ``World`` raise an error that ``is_loss`` recognises, on some ranks sooner than on
+others, and not at all on a rank that needs nothing from the failed one. The survivors therefore agree regularly that
+no rank has failed: in ``agree``, and in ``shrink`` after any other method has raised.
 """
 
 import os
@@ -11,32 +11,32 @@ import threading
 
 from pg_mpi.mpi.launch import launch_env
 
-FT_ENABLED = "OMPI_MCA_mpi_ft_enable"  # as mpirun tells its ranks
-PATIENCE = 4.0  # seconds that a rank which ends the job gives the others to hear of it
+FT_ENABLED = "OMPI_MCA_mpi_ft_enable"  # set by mpirun
+PATIENCE = 4.0  # seconds until a rank that ends the job stops the launcher
 
 
 class RankLost(Exception):
-    """Ranks have agreed that one of them is gone."""
+    """The ranks have agreed that one of them has failed."""
 
 
 class ShrinkingWorld:
-    """The part of a ``World`` that outlives its ranks.
+    """Base class of ``World`` that handles failed ranks.
 
     Attributes:
-        losses: how many ranks it has lost.
+        losses: number of ranks lost.
     """
 
     def __init__(self, comm):
         self._comm, self.losses = comm, 0
-        self._met = False  # in an ``agree`` that failed: the others will not meet there again
+        self._met = False  # an ``agree`` has failed on all survivors, so ``shrink`` needs no other meeting
 
     def can_shrink(self):
-        """Whether the others can go on when a rank dies: Open MPI under ``mpirun --with-ft ulfm``. Not collective."""
+        """Whether survivors can continue after a failure: Open MPI, ``mpirun --with-ft ulfm``. Not collective."""
         enabled = os.environ.get(FT_ENABLED, "0").lower() in ("1", "true", "yes")
         return enabled and self._comm is not None and hasattr(self._comm, "Shrink")
 
     def is_loss(self, error):
-        """Whether this exception says that a rank is gone. Not collective."""
+        """Whether the exception reports a failed rank. Not collective."""
         if isinstance(error, RankLost):
             return True
         if not self.can_shrink():
@@ -47,13 +47,13 @@ class ShrinkingWorld:
         return isinstance(error, MPI.Exception) and error.Get_error_class() in classes
 
     def broken(self):
-        """Whether a rank is known to be gone; then all others will hear of it. Takes 0.1 ms. Not collective."""
+        """Whether a rank is known to have failed; if so, notify all others. Takes 0.1 ms. Not collective."""
         if self.size == 1:
             return False
         from mpi4py import MPI
 
         try:
-            self._comm.Iprobe()  # moves MPI's own news along
+            self._comm.Iprobe()  # lets MPI process failure notices
         except MPI.Exception as error:
             if not self.is_loss(error):
                 raise
@@ -65,13 +65,13 @@ class ShrinkingWorld:
         return False
 
     def agree(self):
-        """Return once every rank is here, on all of them; or raise ``RankLost`` on all that are left."""
+        """Return once every rank has called this, or raise ``RankLost`` on all survivors."""
         if self.size > 1 and not self._meet(True):
             self._met = True
             raise RankLost("a rank is gone")
 
     def _meet(self, well):
-        """Whether all ranks are here and well; the same on all that are left."""
+        """Whether all ranks take part and pass ``well``; equal on all survivors."""
         from mpi4py import MPI
 
         try:
@@ -82,10 +82,10 @@ class ShrinkingWorld:
             return False
 
     def shrink(self, leaving=0):
-        """Go on without the ranks that are gone: a list of the numbers they had; the others are numbered anew.
+        """Continue without the failed ranks: renumber the survivors and return a list of the failed ranks' numbers.
 
-        ``leaving``: an exit code of a rank that wants to end the whole job: then this ends the process, on every rank.
-        May raise an error that ``is_loss`` knows when one more is lost; then call it again.
+        ``leaving``: nonzero exit code of a rank that ends the whole job; then every rank ends its process.
+        Raises an error that ``is_loss`` recognises if another rank fails meanwhile; then call it again.
         """
         if not self._met:
             self._comm.Revoke()
@@ -106,8 +106,8 @@ class ShrinkingWorld:
         return lost
 
     def leave_together(self, code):
-        """End this process and soon all others, for MPI_Abort would spare them. Not collective."""
-        threading.Timer(PATIENCE, _end_it_all, [code]).start()  # for some may not listen
+        """End this process and all others, which MPI_Abort would spare. Not collective."""
+        threading.Timer(PATIENCE, _end_it_all, [code]).start()  # other ranks may not respond
         while True:
             try:
                 self.shrink(leaving=code)

@@ -1,8 +1,8 @@
-"""Ends a rank that makes no progress, so that nothing hangs: not on a stopped rank, an endless loop or a cut link.
+"""Watchdog that ends a rank without progress, as after an endless loop, a stopped rank or a cut link.
 
-Every rank has its own and feeds it once an update. One that has not been fed for so long says so, prints the stack of
-every thread, and ends the process; its launcher then ends the others. A rank that was stopped cannot do that, but the
-others wait for it in vain, and theirs can.
+Every rank has a watchdog and feeds it once per update. Without a feed for ``limit`` seconds the watchdog prints a
+message and the stack of every thread, and ends the process; the launcher then ends the other ranks. A stopped rank
+cannot end itself, but the ranks that wait for it end by their own watchdogs.
 """
 
 import contextlib
@@ -14,19 +14,19 @@ import time
 
 from pg_mpi.mpi.launch import launch_env
 
-LOOKS = 1.0  # seconds between two looks, at most
-LAST_WORDS = 1.25  # seconds for the other ranks to print theirs: the first to end ends all
-OVERDUE = 0.25  # seconds after which C speaks for a Python that is not given its turn: well before the others end it
-START = 60.0  # seconds that the start may take, where updates have less
+LOOKS = 1.0  # seconds: maximum interval between two checks
+LAST_WORDS = 1.25  # seconds for the other ranks to print their stacks: the first exit ends the job
+OVERDUE = 0.25  # seconds after the limit until faulthandler's C thread acts; less than LAST_WORDS
+START = 60.0  # seconds: minimum limit until the first feed
 
 
 class Watchdog:
-    """Watches from now on.
+    """Daemon thread that ends the process after ``limit`` seconds without ``feed``.
 
     Args:
-        limit: seconds without ``feed`` that are too many; 0: it never ends anything.
-        rank, size: of this process, to say whose stack it is.
-        spared: whether the launcher spares the other ranks when one ends, and so has to be told.
+        limit: seconds without ``feed``; 0 disables the watchdog.
+        rank, size: of this process, for the message.
+        spared: whether the launcher keeps the other ranks when one ends, so that the watchdog must end the job.
     """
 
     def __init__(self, limit, rank, size, spared=False):
@@ -36,23 +36,23 @@ class Watchdog:
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def feed(self):
-        """There is progress."""
+        """Record progress."""
         self._meals += 1
-        if self._limit:  # the thread that watches may not have its turn before a call into C begins
+        if self._limit:  # a call into C may begin before the watchdog thread runs
             _arm(self._limit + OVERDUE)
 
     def _watch(self):
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
         while hungry < (limit := self._limit if meals else max(self._limit, START)):
-            # where a call into C never lets go of the interpreter, this thread cannot run, but the one of C's can
+            # a call into C that holds the interpreter lock blocks this thread, but not faulthandler's C thread
             _arm(limit - hungry + OVERDUE)
             before = time.monotonic()
             time.sleep(min(pause, limit - hungry))
-            # while the whole process was stopped for a while, nobody starved; C's clock goes on, though
+            # time during which the whole process was stopped does not count here; faulthandler counts it
             hungry += min(time.monotonic() - before, 2 * pause)
             if self._meals != meals:
                 hungry, meals = 0.0, self._meals
-        _arm(2 * LAST_WORDS)  # for what the next lines cannot do, as write to a pipe that nobody reads
+        _arm(2 * LAST_WORDS)  # in case the next lines block, for example on a full pipe
         try:
             line = f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). It was here:\n"
             os.write(2, line.encode())
@@ -65,6 +65,6 @@ class Watchdog:
 
 
 def _arm(seconds):
-    """Let C print every stack and end the process after so many seconds, unless it is armed again before."""
-    with contextlib.suppress(Exception):  # without a standard error it refuses
+    """Have faulthandler print every stack and end the process after ``seconds``; replaces the timer set before."""
+    with contextlib.suppress(Exception):  # raises without a standard error
         faulthandler.dump_traceback_later(seconds, exit=True)

@@ -1,7 +1,7 @@
-"""The ranks of a job and the verbs between them. Only this module and ``mending`` import mpi4py.
+"""The ranks of a job and the collective operations between them.
 
-Every method of ``World`` is collective (every rank must call it) but where it says that it is not. ``World()`` without
-a communicator is a world of one, so the same code runs where no MPI is installed.
+Every method of ``World`` is collective (every rank must call it) unless its docstring says otherwise. ``World()``
+without a communicator has one rank and needs no MPI. Only this module, ``ulfm`` and ``failure_vote`` import mpi4py.
 """
 
 import os
@@ -14,15 +14,15 @@ from pg_mpi.mpi.launch import launch_env, stale_segments
 from pg_mpi.mpi.launch.mpirun import ensure_home
 from pg_mpi.mpi.ulfm import ShrinkingWorld
 
-PIECE = 1 << 26  # numbers sent at once: MPI counts bytes in 31 bits
+PIECE = 1 << 26  # elements per message: MPI's byte counts have 31 bits
 
 
 def portable(error):
-    """An exception as it can travel between processes: itself, or what it says if it cannot be pickled."""
+    """Return the exception if it can be pickled, else a ``RuntimeError`` with its type and text."""
     try:
         pickle.loads(pickle.dumps(error))
         return error
-    except Exception:  # any: its own code may be at work
+    except Exception:  # any: an exception class may define its own pickling
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
@@ -30,9 +30,9 @@ class World(ShrinkingWorld):
     """A communicator reduced to what training needs.
 
     Attributes:
-        rank, size: this process's number, and how many there are.
-        clock, cpu_clock: this rank's time and its processor's, in seconds, as ``time.monotonic`` and
-            ``time.process_time`` tell them; a stand-in of a world may have others.
+        rank, size: the number of this process, and of all processes.
+        clock, cpu_clock: functions that return wall and CPU time in seconds, by default ``time.monotonic`` and
+            ``time.process_time``.
     """
 
     clock = staticmethod(time.monotonic)
@@ -52,7 +52,7 @@ class World(ShrinkingWorld):
         return array
 
     def sum_on_root_(self, array):
-        """Reduce: replace rank 0's ``array`` by its sum over ranks, in place; the others' stay."""
+        """Reduce: replace rank 0's ``array`` by its sum over ranks, in place; other ranks keep theirs."""
         if self.size > 1:
             from mpi4py import MPI
 
@@ -69,7 +69,7 @@ class World(ShrinkingWorld):
         return array
 
     def any(self, *flags):
-        """For each flag, whether it is set on any rank: a list of bools, the same on all."""
+        """Allreduce: for each flag, whether any rank sets it; a list of bools, equal on all ranks."""
         if self.size == 1:
             return list(map(bool, flags))
         from mpi4py import MPI
@@ -85,20 +85,20 @@ class World(ShrinkingWorld):
         return array
 
     def barrier(self):
-        """Return once every rank is here."""
+        """Barrier: return once every rank has called this."""
         if self.size > 1:
             self._comm.Barrier()
 
     def gather(self, item):
-        """A list of every rank's ``item`` in rank order on rank 0; None elsewhere."""
+        """Gather: a list of every rank's ``item`` in rank order on rank 0; None elsewhere."""
         return self._comm.gather(item, root=0) if self.size > 1 else [item]
 
     def gather_all(self, item):
-        """A list of every rank's ``item`` in rank order, on every rank."""
+        """Allgather: a list of every rank's ``item`` in rank order, on every rank."""
         return self._comm.allgather(item) if self.size > 1 else [item]
 
     def gather_blocks(self, array):
-        """Every rank's 1-d array, however long, in a list on rank 0; None elsewhere."""
+        """Gather 1-d arrays of any length: a list in rank order on rank 0; None elsewhere."""
         if self.size == 1:
             return [array]
         lengths = self._comm.gather(len(array))
@@ -108,7 +108,7 @@ class World(ShrinkingWorld):
         return [array, *(self._receive(array.dtype, length, rank) for rank, length in enumerate(lengths) if rank)]
 
     def hand(self, array, rank):
-        """Rank 0's 1-d array, however long, on one rank; None on the others."""
+        """Send rank 0's 1-d array of any length to ``rank``, which returns it; the other ranks return None."""
         about = self.on_root(lambda: (array.dtype, len(array)))
         if rank == 0:
             return None if self.rank else array
@@ -129,15 +129,15 @@ class World(ShrinkingWorld):
         return array
 
     def on_root(self, function, *args, asleep=False):
-        """Call ``function(*args)`` on rank 0 alone; its result, or its exception, reaches every rank.
+        """Call ``function(*args)`` on rank 0 only and broadcast its result or its exception.
 
-        ``asleep``: it takes long, so the others sleep meanwhile, where MPI would spin on cores that rank 0 may need.
+        ``asleep``: for long calls. The other ranks sleep instead of spinning on cores that rank 0 may need.
         """
         result = error = None
         if self.rank == 0:
             try:
                 result = function(*args)
-            except Exception as caught:  # any: the other ranks wait for it
+            except Exception as caught:  # any: the other ranks wait for the result
                 error = caught
         if self.size > 1:
             if asleep:
@@ -145,33 +145,33 @@ class World(ShrinkingWorld):
                 while not done.Test():
                     time.sleep(0.002)
             shared = self._comm.bcast((result, error and portable(error)), root=0)
-            if self.rank:  # rank 0 keeps its own: bcast gives a copy even there, and a copy holds no lock
+            if self.rank:  # rank 0 keeps its own: bcast returns a copy there too, and a copy holds no lock
                 result, error = shared
         if error is not None:
-            error.agreed = True  # all ranks raise it together, so they may leave together
+            error.agreed = True  # all ranks raise it, so they can exit together
             raise error
         return result
 
     def shift(self, item):
-        """Give ``item`` to the next rank; the item of the one before."""
+        """Send ``item`` to the next rank; return the item of the previous rank."""
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         return self._comm.sendrecv(item, dest=after, source=before) if self.size > 1 else item
 
     def split(self, colour):
-        """The ``World`` of the ranks that give the same ``colour``, a whole number, in the order of their ranks."""
+        """Split: the ``World`` of the ranks with the same ``colour``, an int, in rank order."""
         return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
 
     def group(self, colour):
-        """As ``split``, but there a rank that fails alone can tell the others: see ``failed``."""
+        """As ``split``, but a rank that raises an exception can report it to the others: see ``failed``."""
         return World(FailureVote(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
 
     def failed(self, error):
-        """Let the other ranks of a ``group`` leave what they do after this exception, unless they know it."""
+        """Make the other ranks of a ``group`` raise ``PeerFailed``, unless all know of ``error``. Not collective."""
         if self.size > 1 and not isinstance(error, PeerFailed) and not getattr(error, "agreed", False):
             self._comm.fail()
 
     def meet(self, meanwhile):
-        """Return once every rank is here; until then call ``meanwhile()`` now and then, and mostly sleep."""
+        """Barrier that sleeps, and calls ``meanwhile()`` every 0.05 s until every rank has called this."""
         if self.size > 1:
             here = self._comm.Ibarrier()
             while not here.Test():
@@ -179,7 +179,7 @@ class World(ShrinkingWorld):
                 time.sleep(0.05)
 
     def mpi_version(self):
-        """The name and version of the MPI library, one line. Not collective."""
+        """Name and version of the MPI library, one line. Not collective."""
         if not self._comm:
             return "none"
         from mpi4py import MPI
@@ -187,7 +187,7 @@ class World(ShrinkingWorld):
         return MPI.Get_library_version().strip("\0 \n").splitlines()[0].split(", package")[0]
 
     def abort(self, code):
-        """End every rank at once with ``code``. Not collective."""
+        """End every rank at once with exit code ``code``. Not collective."""
         if self.can_shrink():
             self.leave_together(code)
         elif self._comm:
@@ -196,7 +196,7 @@ class World(ShrinkingWorld):
 
 
 def connect(optional=False):
-    """Start MPI and return its ``World``; with ``optional``, a world of one where MPI cannot be loaded."""
+    """Start MPI and return its ``World``; with ``optional``, a world of one if MPI cannot be loaded."""
     ensure_home()
     if launch_env.is_first_on_host():
         stale_segments.remove()

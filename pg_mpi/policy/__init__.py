@@ -1,1 +1,1 @@
-"""Policies: networks, distributions over actions, and their losses. Pure numpy and scipy."""
+"""Policies: networks, action distributions and losses, in numpy and scipy."""

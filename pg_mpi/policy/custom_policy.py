@@ -1,7 +1,7 @@
-"""A policy that is any differentiable function of its observations, ours or a user's, as playing and learning see it.
+"""Policy from any differentiable function of observations, built-in or custom.
 
-What it must have is written down in docs/own.md: parameters ``theta``, ``forward`` and ``backward``. What an output
-means is said by its head, observations are scaled before it sees them, and every update changes all of its parameters.
+The function has parameters ``theta`` and the methods ``forward`` and ``backward``, see docs/own.md. Its head interprets
+the outputs. Observations are normalised before ``forward``. Every update changes all parameters.
 """
 
 from collections.abc import Sequence
@@ -18,39 +18,39 @@ Floats = NDArray[np.floating[Any]]
 
 
 class Unfit(TypeError):
-    """Parameters that cannot be exchanged."""
+    """Parameters that cannot be exchanged between ranks."""
 
 
 class Function(Protocol):
-    """What a policy of one's own is made of.
+    """Protocol of a custom policy.
 
     Attributes:
-        theta: float32 (P,), all parameters; whatever is written into it, the next ``forward`` computes with.
+        theta: float32 (P,), all parameters. ``forward`` computes with its current content.
     """
 
     theta: Floats
 
     def forward(self, observations: Any) -> Floats:
-        """Outputs and, last, the value: float (n, inputs), or csr of 0s and 1s → (n, outputs + 1)."""
+        """Return outputs and, last, the value: float (n, inputs), or csr of 0s and 1s → (n, outputs + 1)."""
 
     def backward(self, d_outputs: Floats) -> Floats:
-        """The gradient of sum(outputs * d_outputs), for the observations of the last ``forward``: (P,)."""
+        """Return the gradient of sum(outputs * d_outputs) for the observations of the last ``forward``: (P,)."""
 
 
 class CustomPolicy:
-    """A ``Function`` with its head, in the place of a ``SparseMLP`` and of its ``Network``.
+    """A ``Function`` and its head, with the interfaces of ``SparseMLP`` and ``Network``.
 
     Args:
-        inputs: numbers of an observation, or how many inputs may be active.
+        inputs: size of an observation, or number of inputs that can be active.
         sparse: whether observations are sets of active inputs.
-        norm: of observations and of rewards, or None.
-        scales: whether observations are scaled.
+        norm: ``RunningNorm`` of observations and rewards, or None.
+        scales: whether observations are normalised.
 
     Attributes:
-        theta: float32 (P,), the parameters. The function's own are a copy to compute with.
+        theta: float32 (P,), the parameters. The function's own ``theta`` is a working copy.
     """
 
-    rows = 0  # parameters that belong to some inputs alone
+    rows = 0  # no parameters belong to single inputs
 
     def __init__(
         self, function: Function, head: Any, inputs: int, sparse: bool, norm: RunningNorm | None, scales: bool
@@ -58,10 +58,10 @@ class CustomPolicy:
         self.theta = _checked(getattr(function, "theta", None))
         self.distribution, self.actions, self.norm = head, head.outputs, norm
         self._function, self._inputs, self._sparse, self._scales = function, inputs, sparse, scales
-        self._holds: Floats | None = None  # whose numbers the function computes with
+        self._holds: Floats | None = None  # the array that was last copied to the function
 
     def try_out(self) -> None:
-        """Raise what the function raises, or ``RunError`` for what it gives, of two observations of zeros."""
+        """Test the function on two observations of zeros. Raises its exceptions, and ``RunError`` for a wrong shape."""
         nothing = np.zeros(0 if self._sparse else self._inputs, dtype=np.int64 if self._sparse else np.float32)
         x = self._stacked([nothing, nothing])
         outputs, hidden = self.forward(self.theta, x)
@@ -70,31 +70,31 @@ class CustomPolicy:
     # -- playing ----------------------------------------------------------------------------------------
 
     def expand(self) -> "CustomPolicy":
-        """What plays: itself."""
+        """Return the policy itself, which also samples actions."""
         return self
 
     def refresh(self, network: "CustomPolicy", rows: Any) -> None:
-        """The parameters have changed."""
+        """Mark the function's copy of the parameters as stale."""
         network._holds = None
 
-    def act(
-        self, observations: Sequence[Any], chances: Sequence[np.random.Generator]
+    def sample(
+        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
     ) -> list[tuple[float, Any, float]]:
-        """Draw an action for each observation, with its own generator: (value, action, log-probability) each."""
+        """Sample an action for each observation with its own generator: (value, action, log-probability) each."""
         outputs = self._outputs(observations)
-        actions, log_probs = self.distribution.draw(outputs[:, :-1], chances)
+        actions, log_probs = self.distribution.sample(outputs[:, :-1], generators)
         return list(zip(outputs[:, -1].tolist(), list(actions), log_probs.tolist()))
 
     def likeliest(self, observation: Any) -> Any:
-        """The most probable action."""
+        """Return the most probable action."""
         return self.distribution.likeliest(self._outputs([observation])[:, :-1])[0]
 
     def value(self, observation: Any) -> float:
-        """The value of a state."""
+        """Return the value of a state."""
         return float(self._outputs([observation])[0, -1])
 
     def flops(self, steps: int, active: int) -> int:
-        """Floating-point operations of ``steps`` thoughts, each parameter once."""
+        """Return the floating-point operations of ``steps`` forward passes, each parameter used once."""
         return 2 * steps * self.theta.size
 
     def _outputs(self, observations: Sequence[Any]) -> Floats:
@@ -107,7 +107,7 @@ class CustomPolicy:
         return outputs
 
     def _forward(self, x: Any) -> Floats:
-        """Outputs of the function. Raises ``RunError`` for those of another shape."""
+        """Return the function's outputs. Raises ``RunError`` for a wrong shape."""
         outputs: Floats = self._function.forward(x)
         wanted = x.shape[0], self.distribution.outputs + 1
         if np.shape(outputs) != wanted:
@@ -116,12 +116,12 @@ class CustomPolicy:
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    def batch(self, lived: Sequence[Any]) -> Any:
-        """The observations of trajectories, as the function takes them: float (n, inputs), or csr."""
-        return self._stacked([seen for trajectory in lived for seen in trajectory.seen])
+    def batch(self, trajectories: Sequence[Any]) -> Any:
+        """Return the observations of trajectories as the function takes them: float (n, inputs), or csr."""
+        return self._stacked([seen for trajectory in trajectories for seen in trajectory.seen])
 
     def numbers(self, trajectory: Any) -> Floats:
-        """What of a trajectory's observations is scaled: float32 (n, inputs), or (n, 0) of active inputs."""
+        """Return the observations to normalise: float32 (n, inputs), or (n, 0) for active inputs."""
         if self._sparse:
             return np.empty((trajectory.length, 0), dtype=np.float32)
         return np.array(trajectory.seen, dtype=np.float32).reshape(trajectory.length, self._inputs)
@@ -136,19 +136,19 @@ class CustomPolicy:
         return self.norm.scaled(stacked) if self.norm and self._scales else stacked
 
     def pick(self, x: Any, samples: Any) -> Any:
-        """Some samples of a batch, int (m,)."""
+        """Select samples of a batch, int (m,)."""
         return x[samples]
 
     def forward(self, theta: Floats, x: Any) -> tuple[Floats, None]:
-        """Outputs (n, A + 1) of a batch with the parameters ``theta``."""
+        """Return the outputs (n, A + 1) of a batch with the parameters ``theta``."""
         self._function.theta[...] = theta
         self._holds = None
         return self._forward(x), None
 
     def backward(self, theta: Floats, x: Any, hidden: None, d_outputs: Floats, out: Floats) -> None:
-        """Write the gradient of a loss into the flat vector ``out``, after ``forward``, from its derivative.
+        """Write the gradient of a loss into the flat vector ``out``, from its derivative by the last outputs.
 
-        Raises ``RunError`` for a gradient of another size.
+        Raises ``RunError`` for a gradient of a wrong size.
         """
         gradient = self._function.backward(d_outputs)
         if np.shape(gradient) != out.shape:
@@ -156,21 +156,21 @@ class CustomPolicy:
         out[...] = gradient
 
     def products(self, x: Any, hidden: None, outputs: int) -> int:
-        """Multiplications of a ``forward`` of a batch."""
+        """Return the number of multiplications in the forward pass of a batch."""
         return int(x.shape[0]) * self.theta.size
 
-    # -- no rows to choose from -------------------------------------------------------------------------
+    # -- parameter rows: none ---------------------------------------------------------------------------
 
     def used_rows(self, x: Any) -> NDArray[np.uint8]:
-        """No rows: uint8 (0,)."""
+        """Return no rows: uint8 (0,)."""
         return np.zeros(0, dtype=np.uint8)
 
     def restrict(self, x: Any, rows: Any) -> Any:
-        """The batch as it is."""
+        """Return the batch unchanged."""
         return x
 
     def take(self, vector: Floats, rows: Any) -> Floats:
-        """A copy of the whole flat vector."""
+        """Return a copy of the whole flat vector."""
         return vector.copy()
 
     def put(self, vector: Floats, rows: Any, part: Floats) -> None:
@@ -179,7 +179,7 @@ class CustomPolicy:
 
 
 def _checked(theta: Any) -> Floats:
-    """A copy of a function's parameters. Raises ``Unfit`` for what cannot be exchanged."""
+    """Return a copy of a function's parameters. Raises ``Unfit`` if they are not float32 (P,)."""
     if not (isinstance(theta, np.ndarray) and theta.ndim == 1 and theta.dtype == np.float32 and theta.size):
         kind = f"{theta.dtype} {theta.shape}" if isinstance(theta, np.ndarray) else type(theta).__name__
         raise Unfit(f"a policy's theta must be a numpy array, float32 (P,), not {kind}")

@@ -1,7 +1,7 @@
-"""Losses and their derivatives by the policy's outputs. Sums over samples, never means.
+"""Losses and their derivatives by the policy's outputs, as sums over samples.
 
-A sum travels with its count and is divided once, after the Allreduce, so that ranks with unequal numbers of
-samples weigh right. Every function returns derivatives of a loss to be minimised.
+A sum is exchanged together with its count and divided once, after the Allreduce. Every sample therefore has the same
+weight, also if ranks have unequal numbers of samples. Losses are to be minimised.
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ Integers = NDArray[np.integer[Any]]
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """log softmax over the last axis: (n, A) → (n, A)."""
+    """Return log softmax over the last axis: (n, A) → (n, A)."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     result: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return result
 
 
 def reinforce(logits: Floats, actions: Integers, advantages: Floats) -> tuple[float, Floats, float]:
-    """Loss -sum_t A_t log pi(a_t): returns (loss, d_logits (n, A), entropy sum).
+    """REINFORCE loss -sum_t A_t log pi(a_t). Returns (loss, d_logits (n, A), entropy sum).
 
     d/dlogits = A_t (pi - 1{a_t}).  Source: Williams (1992).
     """
@@ -36,7 +36,7 @@ def reinforce(logits: Floats, actions: Integers, advantages: Floats) -> tuple[fl
 def clipped_surrogate(
     log_pi: Floats, actions: Integers, old_log_prob: Floats, advantages: Floats, clip: float
 ) -> tuple[float, Floats, float, int]:
-    """Loss -sum_t min(rho_t A_t, clip(rho_t, 1-c, 1+c) A_t), rho = pi(a)/pi_old(a), both from log-softmax.
+    """Clipped surrogate loss -sum_t min(rho_t A_t, clip(rho_t, 1-c, 1+c) A_t), rho = pi(a)/pi_old(a).
 
     Returns (loss, d_logits (n, A), KL estimate sum of rho - 1 - log rho, count of clipped ratios).
     Source: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7.
@@ -49,7 +49,7 @@ def clipped_surrogate(
 
 
 def clipped_ratio(log_ratio: Floats, advantages: Floats, clip: float) -> tuple[float, Floats, float, int]:
-    """The loss of ``clipped_surrogate`` from log rho alone, whatever the actions are.
+    """Loss of ``clipped_surrogate`` from log rho, for any action distribution.
 
     Returns (loss, the derivative of -loss by each log-probability (n,), KL estimate, count of clipped ratios).
     """
@@ -62,7 +62,7 @@ def clipped_ratio(log_ratio: Floats, advantages: Floats, clip: float) -> tuple[f
 
 
 def entropy(log_pi: Floats) -> tuple[float, Floats]:
-    """Sum of the entropies H = -sum_a pi log pi, and their derivative: (float, d_logits (n, A)).
+    """Return the sum of the entropies H = -sum_a pi log pi and its derivative: (float, d_logits (n, A)).
 
     dH/dlogit_a = -pi_a (log pi_a + H).
     """
@@ -72,15 +72,15 @@ def entropy(log_pi: Floats) -> tuple[float, Floats]:
 
 
 def value_loss(values: Floats, targets: Floats) -> tuple[float, Floats]:
-    """Loss sum of (V - target)^2 / 2 and its derivative: (float, (n,))."""
+    """Value loss sum of (V - target)^2 / 2. Returns (loss, derivative (n,))."""
     error = values - targets
     return 0.5 * float(error @ error), error
 
 
 def self_imitation(log_pi: Floats, actions: Integers, values: Floats, returns: Floats) -> tuple[float, Floats, Floats]:
-    """Loss -sum_t g_t log pi(a_t) and sum_t g_t^2 / 2, with the gain g_t = max(R_t - V_t, 0), a constant in the first.
+    """Self-imitation losses -sum_t g_t log pi(a_t), with constant g_t = max(R_t - V_t, 0), and sum_t g_t^2 / 2.
 
-    Returns (the first loss, its derivative (n, A) by the logits, the derivative (n,) of the second by the values, -g).
+    Returns (first loss, its derivative (n, A) by the logits, derivative (n,) of the second by the values, -g).
     Source: Oh et al., "Self-Imitation Learning" (2018), eq. 2 and 3.
     """
     gain = np.maximum(returns - values, 0)
@@ -91,10 +91,10 @@ def self_imitation(log_pi: Floats, actions: Integers, values: Floats, returns: F
 
 
 def clip_norm(gradient: Floats, limit: float) -> float:
-    """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; returns the norm before.
+    """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; return the norm before.
 
-    Every rank does this to the same sum and must get the same bits, on processors of several kinds too. A BLAS sums
-    in another order on each kind, so this is numpy's own sum, although it takes more than twice as long.
+    All ranks scale the same sum and must get the same bits, also on different processors. The order of a BLAS sum
+    depends on the processor, so this uses numpy's own sum, although it takes more than twice as long.
     """
     norm = float(np.sqrt(np.einsum("i,i->", gradient, gradient)))
     if norm > limit:

@@ -1,12 +1,12 @@
-"""A policy on vectors of numbers: two perceptrons of two tanh layers each, one for the actions and one for the value.
+"""MLP policy on vectors: two networks with two tanh layers each, one for the actions and one for the value.
 
     h1 = tanh(x W1 + b1)    h2 = tanh(h1 W2 + b2)    y = h2 W3 + b3
 
-The usual network of continuous control; the deviations of a ``Gaussian`` are parameters that do not depend on x.
-Sizes and start as in Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?" (2020): orthogonal, the
-last layer of the actions a hundredth of the others.
+This is the usual network of continuous control. The log standard deviations of a ``Gaussian`` are parameters that do
+not depend on x. Sizes and initialisation follow Andrychowicz et al., "What Matters in On-Policy Reinforcement
+Learning?" (2020): orthogonal, with gain 0.01 in the last layer of the actions.
 
-It is written to the protocol of docs/own.md, as a user's policy is.
+It follows the protocol of custom policies in docs/own.md.
 """
 
 from math import sqrt
@@ -19,14 +19,14 @@ Floats = NDArray[np.floating[Any]]
 
 
 class MLP:
-    """See docs/own.md: ``theta``, ``forward`` and ``backward``.
+    """MLP policy; see docs/own.md for ``theta``, ``forward`` and ``backward``.
 
     Args:
-        inputs: numbers of an observation.
-        outputs: numbers that make up the actions' distribution; the value comes after them.
-        free: how many of those, the last ones, do not depend on the observation.
-        rng: numpy Generator of the start.
-        hidden: units of each layer.
+        inputs: size of an observation.
+        outputs: number of parameters of the action distribution; the value follows them.
+        free: number of these, at the end, that do not depend on the observation.
+        rng: numpy Generator for the initialisation.
+        hidden: units per layer.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class MLP:
             weights[...] = gain * _orthogonal(weights.shape, rng)
 
     def forward(self, observations: Floats) -> Floats:
-        """Outputs and, last, the value: (n, inputs) → (n, outputs + 1)."""
+        """Return outputs and, last, the value: (n, inputs) → (n, outputs + 1)."""
         self._seen = [self._net(observations, self._layers[:3]), self._net(observations, self._layers[3:])]
         (*_, acts), (*_, value) = self._seen
         log_std = np.broadcast_to(self.theta[len(self.theta) - self._free :], (len(observations), self._free))
         return np.concatenate((acts, log_std, value), axis=1)
 
     def backward(self, d_outputs: Floats) -> Floats:
-        """The gradient of sum(outputs * d_outputs), for the observations of the last ``forward``: flat (P,)."""
+        """Return the gradient of sum(outputs * d_outputs) for the observations of the last ``forward``: (P,)."""
         gradient = np.empty_like(self.theta)
         into = _views(gradient, self._shapes)
         acts = d_outputs.shape[1] - 1 - self._free
@@ -59,7 +59,7 @@ class MLP:
         return gradient
 
     def _net(self, x: Floats, layers: list[tuple[Floats, Floats]]) -> list[Floats]:
-        """[x, h1, h2, y]."""
+        """Return [x, h1, h2, y]."""
         (w1, b1), (w2, b2), (w3, b3) = layers
         h1 = np.tanh(x @ w1 + b1)
         h2 = np.tanh(h1 @ w2 + b2)
@@ -77,7 +77,7 @@ class MLP:
 
 
 def _views(vector: Floats, shapes: list[tuple[int, int]]) -> list[tuple[Floats, Floats]]:
-    """(weights, bias) of each layer, in a flat vector."""
+    """Return views (weights, bias) of each layer in a flat vector."""
     views, begin = [], 0
     for a, b in shapes:
         views.append((vector[begin : begin + a * b].reshape(a, b), vector[begin + a * b : begin + a * b + b]))
@@ -86,7 +86,7 @@ def _views(vector: Floats, shapes: list[tuple[int, int]]) -> list[tuple[Floats, 
 
 
 def _orthogonal(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """A matrix with orthonormal rows or columns: Saxe et al. (2013)."""
+    """Return a random matrix with orthonormal rows or columns (Saxe et al., 2013)."""
     a, b = shape
     q, r = np.linalg.qr(rng.standard_normal((max(a, b), min(a, b))))
     q *= np.sign(np.diag(r))

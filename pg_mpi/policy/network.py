@@ -1,4 +1,4 @@
-"""What plays: a policy's weights, and actions drawn from its outputs.
+"""Fast form of the sparse policy for sampling actions.
 
 h = max(sum of the table's rows of the active inputs + bias, floor);  (logits, value) = h @ last + last bias
 """
@@ -17,15 +17,15 @@ Integers = NDArray[np.integer[Any]]
 
 
 class Network:
-    """Weights to play with.
+    """Weights of a policy for sampling.
 
     Args:
-        table: (inputs, width), a row for each input.
-        floor: (width,), the least value of each unit.
+        table: (inputs, width), one row per input.
+        floor: (width,), lower bound of each unit.
 
     Attributes:
         bias: (width,), or None.
-        last: (width, A + 1), the last column is the value's; ``last_bias`` (A + 1,), or None.
+        last: (width, A + 1); the last column is the value's. last_bias: (A + 1,), or None.
     """
 
     bias: Floats | None = None
@@ -37,10 +37,10 @@ class Network:
         self._ones = np.ones(len(table), dtype=table.dtype)
 
     def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
-        """Logits and value of single observations, each an array of active inputs: lists of A + 1 floats.
+        """Return logits and value of single observations, each an array of active inputs: lists of A + 1 floats.
 
-        After an emulator step the caches are cold and every call into numpy costs its code again, so few and light
-        calls count: ``dot`` is half of ``@`` and a third of a reduction here.
+        After an emulator step the CPU caches are cold, so the number and size of numpy calls determine the time. Here
+        ``dot`` takes half as long as ``@`` and a third as long as a reduction.
         """
         if len(observations) == 1:
             units = self._sum(observations[0])
@@ -56,52 +56,52 @@ class Network:
             outputs += self.last_bias
         return [outputs.tolist()] if units.ndim == 1 else outputs.tolist()
 
-    def act(
+    def sample(
         self,
         observations: Sequence[Integers],
-        chances: Sequence[np.random.Generator],
+        generators: Sequence[np.random.Generator],
         preferences: Sequence[Sequence[float] | None] | None = None,
     ) -> list[tuple[float, int, float]]:
-        """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
+        """Sample an action for each observation with its own generator: (value, action, log-probability) each.
 
-        ``preferences``, A floats or None for each, are added to the logits before an action is drawn. The
-        log-probability is that of the drawn distribution.
+        ``preferences``, A floats or None for each, are added to the logits before sampling. The log-probability
+        includes them.
         """
         outputs = self.forward(observations)
         if preferences is None:
-            return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
+            return [(output.pop(), *draw(output, rng.random())) for output, rng in zip(outputs, generators)]
         drawn = []
-        for logits, chance, preference in zip(outputs, chances, preferences):
+        for logits, rng, preference in zip(outputs, generators, preferences):
             value = logits.pop()
             preferred = [a + b for a, b in zip(logits, preference)] if preference else logits
-            drawn.append((value, *sample(preferred, chance.random())))
+            drawn.append((value, *draw(preferred, rng.random())))
         return drawn
 
     def likeliest(self, observation: Integers) -> int:
-        """The action with the highest probability."""
+        """Return the most probable action."""
         return int(np.argmax(self.forward([observation])[0][:-1]))
 
     def value(self, observation: Integers) -> float:
-        """The value of a state."""
+        """Return the value of a state."""
         return self.forward([observation])[0][-1]
 
     def _sum(self, active: Integers, out: Floats | None = None) -> Floats:
-        """The sum of the table's rows ``active``: (width,)."""
+        """Return the sum of the table's rows ``active``: (width,)."""
         total: Floats = self._ones[: len(active)].dot(self.table.take(active, 0), out=out)
         return total
 
     def flops(self, steps: int, active: int) -> int:
-        """Floating-point operations of ``steps`` thoughts with ``active`` inputs in all."""
+        """Return the floating-point operations of ``steps`` forward passes with ``active`` inputs in all."""
         width, outputs = self.last.shape
         return int(2 * active * width + 2 * steps * width * (outputs + 1))
 
 
-def sample(logits: Sequence[float], uniform: float) -> tuple[int, float]:
-    """Draw from softmax(logits) with one uniform number: (action, log-probability).
+def draw(logits: Sequence[float], uniform: float) -> tuple[int, float]:
+    """Sample from softmax(logits) with one uniform number: (action, log-probability).
 
-    Plain floats: for a handful of actions this beats numpy by far.
+    Plain floats are much faster than numpy for a few actions.
     """
     top = max(logits)
     sums = list(accumulate([exp(logit - top) for logit in logits]))
-    action = bisect_right(sums, uniform * sums[-1], 0, len(sums) - 1)  # the last one if rounding leaves a rest
+    action = bisect_right(sums, uniform * sums[-1], 0, len(sums) - 1)  # at most the last one, despite rounding
     return action, logits[action] - top - log(sums[-1])

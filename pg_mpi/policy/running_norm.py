@@ -1,7 +1,7 @@
-"""Running means and deviations, the same on all ranks: of what is observed, and of the returns that rewards make.
+"""Running means and standard deviations of observations and returns, the same on all ranks.
 
-Sums over a round are taken about the mean so far, summed over ranks, and merged into the running figures (Chan, Golub &
-LeVeque, 1979), so that a large mean costs no digits. A round is played and learned from with the figures before it.
+The sums of a round are taken about the current mean, summed over ranks, and merged into the running statistics (Chan,
+Golub & LeVeque, 1979), so that a large mean costs no precision. A round and its update use the statistics before it.
 """
 
 from typing import Any
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
-LIMIT = 10.0  # deviations that a scaled observation may be away from 0
-LEAST = 1e-8  # of a variance
+LIMIT = 10.0  # bound of a normalised observation, in standard deviations
+LEAST = 1e-8  # a variance up to this is not normalised
 
 
 class RunningNorm:
-    """Figures of D numbers that are observed, and of the return, the last one.
+    """Running statistics of D observed numbers and, last, of the return.
 
     Args:
-        origin: float (D,), an observation such as there are: the mean before any was seen.
+        origin: float (D,), an example of an observation: the initial mean.
 
     Attributes:
-        state: float64 (1 + 2 * (D + 1),): how many were seen, their means, and their sums of squares about those.
+        state: float64 (1 + 2 * (D + 1),): count, means, and sums of squared deviations from the means.
     """
 
     def __init__(self, origin: Any = ()) -> None:
@@ -31,7 +31,7 @@ class RunningNorm:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take up a changed ``state``."""
+        """Recompute the scaling after a change of ``state``."""
         (count,), mean, squares = _parts(self.state)
         variance = squares / count if count else np.ones_like(squares)
         self._mean = mean
@@ -39,16 +39,16 @@ class RunningNorm:
 
     @property
     def reward_factor(self) -> float:
-        """What a reward is multiplied with for returns of deviation 1."""
+        """Factor of rewards that gives returns a standard deviation of 1."""
         return float(self._factor[-1])
 
     def scaled(self, observations: Floats) -> Floats:
-        """Observations (..., D) to mean 0 and deviation 1, cut off at ``LIMIT``: of the same dtype."""
+        """Normalise observations (..., D) to mean 0 and standard deviation 1, clipped at ``LIMIT``, in their dtype."""
         scaled: Floats = ((observations - self._mean[:-1]) * self._factor[:-1]).astype(observations.dtype)
         return np.clip(scaled, -LIMIT, LIMIT, out=scaled)
 
     def sums(self, observations: Floats, returns: Floats) -> Floats:
-        """What one env's round adds to the sums: [n, sum of (x - mean), sum of (x - mean)^2].
+        """Return the sums of one env's round: [n, sum of (x - mean), sum of (x - mean)^2].
 
         Args:
             observations: (n, D).
@@ -59,11 +59,11 @@ class RunningNorm:
         return np.concatenate(([len(seen)], away.sum(axis=0), (away * away).sum(axis=0)))
 
     def merge(self, sums: Floats) -> None:
-        """Take in the sums over all envs of a round."""
+        """Merge the sums over all envs of a round into ``state``."""
         (before,), mean, squares = _parts(self.state)
         (count,), shift, about = _parts(sums)
         if count:
-            step = shift / count  # from the mean before to the round's own
+            step = shift / count  # from the old mean to the mean of the round
             total = before + count
             squares += about - count * step**2 + step**2 * before * count / total
             mean += step * count / total
@@ -72,5 +72,5 @@ class RunningNorm:
 
 
 def _parts(figures: Floats) -> list[Floats]:
-    """The count, the means and the squares, as views."""
+    """Return views of the count, the means and the sums of squares."""
     return np.split(figures, [1, 1 + len(figures) // 2])

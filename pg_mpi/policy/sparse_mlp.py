@@ -1,14 +1,14 @@
-"""The policy: a two-layer perceptron on sparse inputs with direct connections, in one flat parameter vector.
+"""Policy on sparse inputs: a two-layer perceptron with direct connections, in one flat parameter vector.
 
     z = x @ first + bias                          (width,) = (hidden + outputs,)
     h = max(z, floor)                             floor: 0 for hidden units, -inf for direct connections
     (logits, value) = h @ tail + head bias        (actions + 1,),  tail = [heads; identity] @ spread
 
-``x`` is a set of active inputs, so ``x @ first`` is a sum of rows. The direct connections make every output a linear
-function of the inputs as well (Cheng et al., "Wide & Deep Learning", 2016): what a single input says is learned at
-once, without waiting for hidden units. Where an action's logit is the sum of its parts', ``spread`` adds them up.
+``x`` is a set of active inputs, so ``x @ first`` is a sum of rows. The direct connections make every output also a
+linear function of the inputs (Cheng et al., "Wide & Deep Learning", 2016): the effect of a single input is learned
+without waiting for hidden units. If an action's logit is the sum of its parts' logits, ``spread`` adds them.
 
-Learning works on the rows that a batch uses; playing sums rows of the same array (see ``Network``).
+An update works on the rows that a batch uses. Sampling sums rows of the same array (see ``Network``).
 """
 
 from collections.abc import Sequence
@@ -29,21 +29,21 @@ Integers = NDArray[np.integer[Any]]
 
 
 class SparseMLP:
-    """Parameters, and what they mean.
+    """Policy on sparse inputs: parameters, forward and backward pass.
 
     Args:
         inputs: number of inputs.
         hidden: number of hidden units.
         actions: number of actions A.
-        parts: (A, P), an action's logit is this sum of P outputs; without it, each action has an output of its own.
+        parts: (A, P), weights of P outputs in each action's logit; None: each action has its own output.
             [[1], [0]] makes a sigmoid of two actions.
-        signed: the second half of the inputs has the negative weights of the first.
-        plain: only hidden units: no direct connections, no biases, and no value head; the value is 0.
+        signed: whether the second half of the inputs has the negated weights of the first.
+        plain: whether there are no direct connections, no biases and no value head; the value is 0.
 
     Attributes:
-        distribution: the distribution of actions.
-        norm: a ``RunningNorm`` of rewards, or None.
-        rows: rows of the first layer; width: columns; tail: number of parameters after it.
+        distribution: distribution of actions.
+        norm: ``RunningNorm`` of rewards, or None.
+        rows, width: shape of the first layer. tail: number of parameters after it.
         theta: flat float vector: ``first`` (rows, width), then heads, hidden bias, head bias.
     """
 
@@ -76,9 +76,9 @@ class SparseMLP:
         self.theta = np.zeros(self.rows * self.width + self.tail, dtype=dtype)
 
     def views(self, vector: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """The parts of a flat vector: first (rows, width), heads (hidden, outputs), hidden bias, head bias.
+        """Return views of a flat vector: first (rows, width), heads (hidden, outputs), hidden bias, head bias.
 
-        Any number of rows; the biases are empty where the policy has none.
+        The vector may have any number of rows. The biases are empty if the policy has none.
         """
         cut = vector.size - self.tail
         outputs = len(self._spread)
@@ -92,9 +92,9 @@ class SparseMLP:
         )
 
     def initialise(self, rng: np.random.Generator) -> None:
-        """Random start: the heads normal / sqrt(hidden); of a plain policy the first layer too, normal / sqrt(rows).
+        """Initialise the heads with normal / sqrt(hidden); in a plain policy also the first layer, normal / sqrt(rows).
 
-        Otherwise the first layer is 0: the heads tell units apart, and a bias keeps them on until they have learned.
+        Otherwise the first layer is 0: the heads break the symmetry of the hidden units, and a bias keeps them active.
         """
         first, heads, bias, _ = self.views(self.theta)
         if self._plain:
@@ -105,14 +105,14 @@ class SparseMLP:
     # -- playing ----------------------------------------------------------------------------------------
 
     def expand(self) -> Network:
-        """The ``Network`` of the current parameters."""
+        """Return the ``Network`` of the current parameters."""
         first, _, _, _ = self.views(self.theta)
         network = Network(np.concatenate((first, -first)) if self._signed else first, self._floor)
         self.refresh(network, np.arange(0))
         return network
 
     def refresh(self, network: Network, rows: Integers) -> None:
-        """Update a network in which no more than these rows, and what follows the first layer, are out of date."""
+        """Update a network in which at most these rows and the parameters after the first layer are stale."""
         first, _, bias, head_bias = self.views(self.theta)
         if self._signed:
             network.table[rows], network.table[rows + self.rows] = first[rows], -first[rows]
@@ -122,27 +122,27 @@ class SparseMLP:
             network.last_bias = head_bias @ self._spread
 
     def _wide(self, bias: Floats) -> Floats:
-        """The hidden bias, and zeros for the direct connections: (width,)."""
+        """Return the hidden bias and zeros for the direct connections: (width,)."""
         return np.append(bias, np.zeros(self.width - self.hidden, dtype=bias.dtype))
 
     def _last_layer(self, theta: Floats) -> Floats:
-        """The weights after the floor: (width, A + 1)."""
+        """Return the weights after the floor: (width, A + 1)."""
         heads = self.views(theta)[1] @ self._spread
         return heads if self._plain else np.concatenate((heads, self._spread))
 
     # -- learning ---------------------------------------------------------------------------------------
 
     def batch(self, trajectories: Sequence[Any]) -> csr_matrix:
-        """The observations of trajectories: csr (n, rows)."""
+        """Return the observations of trajectories: csr (n, rows)."""
         observed, counts = (np.concatenate([getattr(t, name) for t in trajectories]) for name in ("observed", "counts"))
         return self.gathered(observed, counts)
 
     def numbers(self, trajectory: Any) -> Floats:
-        """What of a trajectory's observations is scaled: nothing, (n, 0)."""
+        """Return the observations to normalise: none, (n, 0)."""
         return np.empty((trajectory.length, 0))
 
     def gathered(self, observed: Integers, counts: Integers) -> csr_matrix:
-        """Observations, the active inputs of all and how many each has: csr (n, rows)."""
+        """Return csr (n, rows) from the active inputs of all observations and the count of each."""
         starts, values = np.append(0, np.cumsum(counts)), np.ones(len(observed), dtype=self.theta.dtype)
         if self._signed:
             values[observed >= self.rows] = -1
@@ -150,13 +150,13 @@ class SparseMLP:
         return csr_matrix((values, observed, starts), shape=(len(counts), self.rows))
 
     def pick(self, x: csr_matrix, samples: Integers) -> csr_matrix:
-        """Some samples of a batch, int (m,): csr (m, rows)."""
+        """Select samples of a batch, int (m,): csr (m, rows)."""
         return x[samples]
 
     def forward(self, theta: Floats, x: csr_matrix) -> tuple[Floats, Floats]:
-        """Outputs (n, A + 1) and units (n, width) of a batch, with the parameters ``theta``.
+        """Return outputs (n, A + 1) and units (n, width) of a batch with the parameters ``theta``.
 
-        ``theta`` and ``x`` may be on some of the rows alone (``take``).
+        ``theta`` and ``x`` may be restricted to some of the rows (see ``take`` and ``restrict``).
         """
         first, _, bias, head_bias = self.views(theta)
         units = x @ first
@@ -168,42 +168,42 @@ class SparseMLP:
             outputs += head_bias @ self._spread
         return outputs, units
 
-    def backward(self, theta: Floats, x: csr_matrix, units: Floats, d_outputs: Floats, out: Floats) -> None:
-        """Write the gradient of a loss into the flat vector ``out``, from its derivative by the outputs."""
+    def backward(self, theta: Floats, x: csr_matrix, hidden: Floats, d_outputs: Floats, out: Floats) -> None:
+        """Write the gradient of a loss into the flat vector ``out``, from the derivative by the outputs."""
         d_units = d_outputs @ self._last_layer(theta).T
-        d_units *= units > self._floor
+        d_units *= hidden > self._floor
         d_first, d_heads, d_bias, d_head_bias = self.views(out)
         d_first[...] = x.T @ d_units
-        d_heads[...] = units[:, : self.hidden].T @ d_outputs @ self._spread.T
+        d_heads[...] = hidden[:, : self.hidden].T @ d_outputs @ self._spread.T
         if not self._plain:
             d_bias[...] = d_units[:, : self.hidden].sum(axis=0)
             d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
 
-    def products(self, x: csr_matrix, units: Floats, outputs: int) -> int:
-        """Multiplications of a ``forward`` of a batch."""
-        return int(x.nnz) * self.width + units.size * (outputs + 1)
+    def products(self, x: csr_matrix, hidden: Floats, outputs: int) -> int:
+        """Return the number of multiplications in the forward pass of a batch."""
+        return int(x.nnz) * self.width + hidden.size * (outputs + 1)
 
-    # -- the rows that an update touches ----------------------------------------------------------------
+    # -- parameter rows of an update --------------------------------------------------------------------
 
     def used_rows(self, x: csr_matrix) -> NDArray[np.uint8]:
-        """Which parameter rows a batch uses: uint8 (rows,), 1 where used."""
+        """Return which parameter rows a batch uses: uint8 (rows,), 1 if used."""
         used = np.zeros(self.rows, dtype=np.uint8)
         used[x.indices] = 1
         return used
 
     def restrict(self, x: csr_matrix, rows: Integers) -> csr_matrix:
-        """A batch on ``rows`` alone, which must hold all that it uses: csr (n, len(rows))."""
+        """Restrict a batch to ``rows``, which must include all rows that it uses: csr (n, len(rows))."""
         row_of = np.zeros(self.rows, dtype=np.int32)
         row_of[rows] = np.arange(len(rows), dtype=np.int32)
         return csr_matrix((x.data, row_of[x.indices], x.indptr), shape=(x.shape[0], len(rows)))
 
     def take(self, vector: Floats, rows: Integers) -> Floats:
-        """The part of a flat vector that belongs to parameter rows ``rows``, and the tail: a flat vector."""
+        """Return the parameter rows ``rows`` of a flat vector, and the tail, as a flat vector."""
         cut = vector.size - self.tail
         return np.concatenate((vector[:cut].reshape(-1, self.width)[rows].ravel(), vector[cut:]))
 
     def put(self, vector: Floats, rows: Integers, part: Floats) -> None:
-        """Write ``part``, as made by ``take``, back into a flat vector."""
+        """Write ``part``, as returned by ``take``, into a flat vector."""
         cut, part_cut = vector.size - self.tail, part.size - self.tail
         vector[:cut].reshape(-1, self.width)[rows] = part[:part_cut].reshape(-1, self.width)
         vector[cut:] = part[part_cut:]

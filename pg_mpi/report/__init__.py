@@ -1,1 +1,1 @@
-"""Run folders → one page that shows them, in a file that needs nothing else. Reads only what a run left behind."""
+"""Write a self-contained HTML report of run folders. Reads only the folders' files."""

@@ -1,4 +1,4 @@
-"""Report: ``python -m pg_mpi.report RUN [RUN ...]``. One self-contained HTML file; needs no MPI."""
+"""Write one self-contained HTML report: ``python -m pg_mpi.report RUN [RUN ...]``. Needs no MPI."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from pg_mpi.mpi.launch import launch_env
 
 
 def parser():
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(
         prog="python -m pg_mpi.report",
-        description="Make one HTML file of one run, or of several laid over each other: learning curve with its "
-        "interval, speed, where the time went, which rank waited, the last evaluation and its video, settings and "
-        "provenance. It opens in any browser, without a network: copy it to a laptop and look.",
-        epilog="A run may still be training. pg_mpi.evaluate RUN --video RUN/game.mp4 leaves an evaluation and a "
-        "video that the next report shows. Exit codes: 0 written, 2 wrong usage or files that cannot be used. "
+        description="Write one HTML file for a run, or for several runs in common figures: learning curve with its "
+        "interval, speed, shares of the time, waiting by rank, the last evaluation and its video, settings and "
+        "provenance. The file opens in any browser and needs no network.",
+        epilog="A run may still be training. pg_mpi.evaluate RUN --video RUN/game.mp4 writes an evaluation and a "
+        "video, which the next report shows. Exit codes: 0 written, 2 wrong usage or files that cannot be used. "
         "Needs the extra package: pip install 'pg_mpi[plot]'.",
         allow_abbrev=False,
     )
@@ -29,9 +29,9 @@ def parser():
 
 
 def main(argv):
-    """Make the page that the command line asks for. Raises ``UsageError``."""
+    """Write the report. Raises ``UsageError``."""
     args = parser().parse(argv)
-    from pg_mpi.report import figures, page, read  # after the command line was found right: numpy takes its time
+    from pg_mpi.report import figures, page, read  # imported late, because numpy loads slowly
 
     figures.check()
     runs = read.runs(args.runs)
@@ -54,7 +54,7 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    if launch_env.is_first_process():  # under mpirun too one page is enough
+    if launch_env.is_first_process():  # under mpirun only the first process writes the page
         try:
             main(sys.argv[1:])
         except UsageError as wrong:

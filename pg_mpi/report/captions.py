@@ -1,4 +1,4 @@
-"""What a figure shows, as a sentence: its title."""
+"""Titles of figures, which state in a sentence what a figure shows."""
 
 from pg_mpi.files.metrics_file import clock
 from pg_mpi.report import series, tables
@@ -8,12 +8,12 @@ PLAY, LEARNING = ("emulator", "reset", "features", "inference"), ("gradient", "o
 
 
 def signed(score, digits=1):
-    """A score with its sign, a real minus."""
+    """Format a score with its sign, using the minus character."""
     return f"{score:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def score(run):
-    """The last mean with its interval, or that there is none yet."""
+    """Format the last mean score with its interval; ``no game yet`` without one."""
     mean, half = run.last("return_mean"), run.last("return_ci95")
     if mean is None:
         return "no game yet"
@@ -21,7 +21,7 @@ def score(run):
 
 
 def window(run):
-    """Over how many games a run's score is the mean."""
+    """Number of games in a run's mean score."""
     return min(100, int(run.columns["games"][-1]))
 
 
@@ -40,7 +40,7 @@ def learned(runs):
 
 
 def fast(runs):
-    """Title of the speed."""
+    """Title of the speed figure."""
     if len(runs) > 1:
         quickest = sorted(runs, key=series.mean_speed, reverse=True)
         return "Steps/s: " + ", ".join(f"{run.name} {series.mean_speed(run):,.0f}" for run in quickest[:4])
@@ -51,7 +51,7 @@ def fast(runs):
 
 
 def spent(run):
-    """Title of the phases."""
+    """Title of the phases figure."""
     share = series.mean_shares(run)
     play, learning = (sum(share.get(name, 0) for name in names) for names in (PLAY, LEARNING))
     return (
@@ -61,7 +61,7 @@ def spent(run):
 
 
 def waited(shares):
-    """Title of the waiting: ``shares`` as ``series.waits`` gives them."""
+    """Title of the waiting figure; ``shares`` as returned by ``series.waits``."""
     least, most = int(shares.argmin()), int(shares.argmax())
     if shares[most] - shares[least] < 0.005:
         return f"All ranks wait alike, {shares.mean():.1%} of the time"
@@ -69,13 +69,13 @@ def waited(shares):
 
 
 def judged(evaluation):
-    """The mean of an evaluation with its interval."""
+    """Format the mean of an evaluation with its interval."""
     low, high = sorted(evaluation["ci95"])
     return f"{signed(evaluation['mean'], 2)} [{signed(low, 2)}, {signed(high, 2)}]"
 
 
 def protocol(evaluation):
-    """How an evaluation was played."""
+    """Describe how an evaluation was played."""
     said = {name: tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed")}
     middle = evaluation.get("median")
     said["median"] = signed(middle) if is_number(middle) else tables.UNSET
@@ -87,7 +87,7 @@ def protocol(evaluation):
 
 
 def short(number):
-    """A large count in a few characters."""
+    """Format a large count with k, M or G."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g} {letter}"
@@ -95,7 +95,7 @@ def short(number):
 
 
 def spoken(seconds):
-    """A length of time for a sentence."""
+    """Format a duration for a sentence."""
     if seconds < 100:
         return f"{int(seconds)} seconds"
     return f"{seconds / 60:.1f} minutes" if seconds < 6000 else f"{clock(seconds)} hours"

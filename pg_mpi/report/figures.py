@@ -1,4 +1,4 @@
-"""Curves → pictures: SVG that stands in the page itself, drawn once for each theme. The only door to matplotlib."""
+"""Draw figures as inline SVG, once for each theme. The only module of the report that imports matplotlib."""
 
 import hashlib
 import io
@@ -11,9 +11,9 @@ from pg_mpi.report import series
 from pg_mpi.report.markup import Markup, element, join
 from pg_mpi.report.theme import PHASES, THEMES
 
-WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib: the page shows about 90 pixels for one
+WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
 UNITS = {60: "minutes", 3600: "hours"}
-MOST_BARS = 64  # ranks; more are a sorted curve
+MOST_BARS = 64  # ranks; more are drawn as a sorted curve
 
 
 def check():
@@ -25,7 +25,7 @@ def check():
 
 
 def learning(runs, label):
-    """Score against time with its interval, a line for each run; a mark where each was evaluated."""
+    """Draw score against time with its interval, a line for each run; a diamond marks its last evaluation."""
 
     def paint(axes, theme):
         scale, unit = _unit(runs)
@@ -46,7 +46,7 @@ def learning(runs, label):
 
 
 def speed(runs, label):
-    """Steps/s against time, a line for each run."""
+    """Draw steps/s against time, a line for each run."""
 
     def paint(axes, theme):
         scale, unit = _unit(runs)
@@ -63,7 +63,7 @@ def speed(runs, label):
 
 
 def phases(run, label):
-    """Shares of the wall time against time, stacked."""
+    """Draw the shares of the wall time against time, stacked."""
 
     def paint(axes, theme):
         scale, unit = _unit([run])
@@ -79,7 +79,7 @@ def phases(run, label):
 
 
 def waits(shares, label):
-    """Waiting, a bar for each rank; of many ranks a curve, from the one that waits least to the one that waits most."""
+    """Draw the waiting time, a bar for each rank; for more than ``MOST_BARS`` ranks a sorted curve."""
 
     def paint(axes, theme):
         axes.axhline(shares.mean(), color=theme.muted, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
@@ -98,24 +98,24 @@ def waits(shares, label):
 
 
 def _unit(runs):
-    """(seconds in it, name) of the unit of time that suits these runs."""
+    """Return (seconds per unit, name) of the time unit for these runs."""
     longest = max(run.columns["wall_s"][-1] for run in runs)
     scale = 3600 if longest > 5 * 3600 else 60
     return scale, UNITS[scale]
 
 
 def _picture(paint, label, size=HALF, kind=None):
-    """``paint(axes, theme)`` for each theme; CSS shows one of them. ``kind``: only where it is wide, or narrow."""
+    """Draw ``paint(axes, theme)`` for each theme; CSS shows one. ``kind``: on ``wide`` or ``narrow`` screens only."""
     drawn = (element("div", Markup(_svg(paint, theme, label, size)), class_=theme.name) for theme in THEMES)
     return element("div", *drawn, class_=" ".join(filter(None, ["picture", kind])), role="img", aria_label=label)
 
 
 def _svg(paint, theme, label, size):
-    """One SVG element: text stays text, the background is the page's, and the user's matplotlibrc has no say."""
+    """Return an SVG element with text as text and a transparent background. Ignores the user's matplotlibrc."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    salt = hashlib.sha256(f"{label}{theme.name}{size}".encode("utf-8", "replace")).hexdigest()  # ids unlike others'
+    salt = hashlib.sha256(f"{label}{theme.name}{size}".encode("utf-8", "replace")).hexdigest()  # unique ids
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({
@@ -138,7 +138,7 @@ def _svg(paint, theme, label, size):
 
 
 def _lean(svg):
-    """Only the element and what it needs: no prolog, no addresses, no style for the whole page, short numbers."""
+    """Strip an SVG: remove prolog, namespaces, metadata, global style and unused ids, and shorten numbers."""
     svg = svg[svg.index("<svg") :]
     box = re.search(r'viewBox="([-\d. ]+)"', svg)[1]
     svg = f'<svg viewBox="{box}" aria-hidden="true">' + svg[svg.index(">") + 1 :]

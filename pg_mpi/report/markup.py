@@ -1,39 +1,39 @@
-"""HTML that is escaped unless it says that it is markup already: no text from a file can become a tag."""
+"""HTML with automatic escaping: all text except ``Markup`` is escaped, so no text from a file becomes a tag."""
 
 import html
 
 
 class Markup(str):
-    """Text that is HTML. Nothing else may become one than what this package writes itself."""
+    """Text that is HTML. Use it only for text that this package writes itself."""
 
 
 def escaped(value):
-    """``value`` as markup: itself if it is, its text without any meaning to a browser if it is not."""
+    """Return ``value`` as markup: unchanged if it is ``Markup``, else escaped."""
     if isinstance(value, Markup):
         return value
-    whole = str(value).encode("utf-8", "replace").decode()  # JSON and file names may hold half characters
+    whole = str(value).encode("utf-8", "replace").decode()  # JSON and file names may hold lone surrogates
     return Markup(
         html.escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in whole))
     )
 
 
 def join(parts, between=""):
-    """Parts after each other, those that are None left out."""
+    """Join escaped parts; parts that are None are left out."""
     return Markup(escaped(between).join(escaped(part) for part in parts if part is not None))
 
 
 def element(tag, *parts, **attributes):
-    """A tag around its parts. ``class_`` is written ``class``; attributes that are None are left out."""
+    """Return a tag around its parts. ``class_`` is written ``class``; attributes that are None are left out."""
     named = ((name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items() if value is not None)
     words = "".join(f' {name}="{escaped(value)}"' for name, value in named)
     return Markup(f"<{tag}{words}>{join(parts)}</{tag}>")
 
 
 def table(head, rows, **attributes):
-    """A table that scrolls on its own where it is wider than the screen. The first cell of a row is its header.
+    """Return a table that scrolls if it is wider than the screen. The first cell of a row is its header.
 
     Args:
-        rows: lists of cells; a cell may be markup of a whole ``td``, as ``cell`` makes it.
+        rows: lists of cells; a cell may be a ``Cell``.
     """
     top = element("thead", element("tr", *(element("th", name, scope="col") for name in head)))
     body = [
@@ -44,14 +44,14 @@ def table(head, rows, **attributes):
 
 
 class Cell(Markup):
-    """A whole ``td``."""
+    """A ``td`` element."""
 
 
 def cell(value, **attributes):
-    """One cell of a table."""
+    """Return a ``td`` element."""
     return Cell(element("td", value, **attributes))
 
 
 def is_cell(value):
-    """True for what ``cell`` made."""
+    """True for a ``td`` element of ``cell``."""
     return isinstance(value, Cell)

@@ -1,4 +1,4 @@
-"""The page, from its head to its foot: numbers, figures, settings and provenance."""
+"""The report page: numbers, figures, settings and provenance."""
 
 import pathlib
 import time
@@ -8,12 +8,12 @@ from pg_mpi.report import panels, summary, tables
 from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.theme import DARK, LIGHT, PHASES
 
-#: A browser that obeys this runs no script, asks no network and loads no file, whatever the page might hold.
+#: Content security policy: no scripts, no network access and no files, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
 
 
 def make(runs):
-    """The whole page as text."""
+    """Return the page as HTML text."""
     now = time.strftime("%Y-%m-%d at %H:%M UTC", time.gmtime())
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     body = element(
@@ -51,7 +51,7 @@ def _notes(runs):
 def _settings(runs):
     few, everything = tables.settings(runs)
     said = "Those that differ from the preset" + (" or between the runs" if len(runs) > 1 else "")
-    shown = [element("p", said, class_="what"), few] if few else [element("p", "All are the preset's.", class_="what")]
+    shown = [element("p", said, class_="what"), few] if few else [element("p", "All equal the preset.", class_="what")]
     return element(
         "section", element("h2", "Settings"), *shown, element("details", element("summary", "all settings"), everything)
     )

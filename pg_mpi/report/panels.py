@@ -1,4 +1,4 @@
-"""The cards of the page: a figure under a title that says what is seen in it."""
+"""Cards of the page: figures with a title that states the result."""
 
 import base64
 
@@ -6,11 +6,11 @@ from pg_mpi.report import captions, figures, run_files, series, tables
 from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.theme import LIGHT, dash
 
-MOST_VIDEO = 8_000_000  # bytes; a larger one stays where it is
+MOST_VIDEO = 8_000_000  # bytes; of a larger one the page shows the path
 
 
 def key(number, name):
-    """A run's name with its line."""
+    """A run's name with its line style."""
     line = element("i", class_=f"line run{number % len(LIGHT.runs)}", style=f"border-top-style:{dash(number)}")
     return element("span", line, name, class_="key")
 
@@ -20,19 +20,19 @@ def _whose(number, run, several):
 
 
 def _figure(kind, title, what, picture, below=None, above=None):
-    """A card: the title says what is seen, the line under it what is drawn."""
+    """A card: ``title`` states the result, ``what`` describes the drawing."""
     return element("figure", above, element("h2", title), element("p", what, class_="what"), picture, below, id=kind)
 
 
 def _keys(runs):
-    """Which line is which run's; nothing where there is only one."""
+    """Legend of the runs; None for a single run."""
     if len(runs) == 1:
         return None
     return element("p", *(key(*each) for each in enumerate(run.name for run in runs)), class_="keys")
 
 
 def learning(runs):
-    """The learning curves, over the whole width."""
+    """Card of the learning curves, over the whole width."""
     known = any(half == half for run in runs for half in series.learning(run)[2])
     what = "Mean score of the last 100 games while learning"
     what += ", with its 95 % interval." if known else ". Its interval was not written by the version that trained it."
@@ -49,7 +49,7 @@ def _speed(runs):
 
 
 def grids(runs):
-    """Cards side by side: of one run all of them, of several the phases and the waiting of each in a row."""
+    """Cards in two columns: all cards of a single run; for several runs phases and waiting, a row for each run."""
     numbered = _numbered(runs)
     speed, judged = _speed(runs), list(filter(None, map(_evaluation, numbered)))
     shown = [card for each in numbered for card in (_phases(each), _waits(each))]
@@ -58,7 +58,7 @@ def grids(runs):
 
 
 def _numbered(runs):
-    """(number, run, whether it is one of several) for what is shown run by run."""
+    """(number, run, whether there are several runs) for each run."""
     return [(number, run, len(runs) > 1) for number, run in enumerate(runs)]
 
 
@@ -81,10 +81,10 @@ def _waits(numbered):
     number, run, several = numbered
     shares = series.waits(run)
     if int(run.columns["ranks"][-1]) == 1:
-        return _left_out(number, run, several, "One rank waits for nobody.")
+        return _left_out(number, run, several, "A single rank does not wait.")
     if shares is None:
-        why = "ranks.json, which the trainer writes at each checkpoint, is not in the run folder or not of this run: "
-        return _left_out(number, run, several, why + "let the run go on to its next checkpoint and report again.")
+        why = "ranks.json, which the trainer writes at each checkpoint, is not in the run folder or is of another run: "
+        return _left_out(number, run, several, why + "continue the run to its next checkpoint and report again.")
     what = "Time each rank spent waiting for others since the last start; dashed: their mean. The one that waits least "
     what += "is the one that the others wait for."
     title = captions.waited(shares)
@@ -108,7 +108,7 @@ def _evaluation(numbered):
 
 
 def _video(path):
-    """The video itself where it is small, else where it is."""
+    """Embed a small video; show the path of a large one."""
     if path is None:
         return None
     found = run_files.embeddable(path, MOST_VIDEO)

@@ -1,4 +1,4 @@
-"""Run folders → data. What stands in a file is checked and bounded, never trusted; a usage error says what to do."""
+"""Read run folders. The content of files is checked and bounded; a ``UsageError`` states what to do."""
 
 import dataclasses
 import json
@@ -10,24 +10,24 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.report import run_files
 from pg_mpi.run.phase_timer import PHASES
 
-#: What a metrics line must have, as numbers; what may be null; and what older versions did not write.
+#: Metrics that a line must have as numbers; those that may be null; and those that older versions did not write.
 NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
 NULLABLE = ("return_mean",)
 NEWER = ("return_ci95",)
-LARGEST = 1e15  # no counter or time of ours comes near it
-LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # of what is divided by
+LARGEST = 1e15  # upper bound of counters and times
+LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # lower bounds of divisors
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run folder, read.
+    """Data of a run folder.
 
     Attributes:
-        name: unlike that of any other run on the page.
-        path: of the folder, as it was given.
-        columns: name of a metric → float64, shape (updates,); NaN where it is null.
+        name: unique on the page.
+        path: path of the folder, as given.
+        columns: name of a metric → float64, shape (updates,); NaN for null.
         phases: name → seconds of each update, mean of ranks, shape (updates,).
-        beside: what the folder's other files say.
+        beside: data of the folder's other files.
         notes: a line for each file that could not be used.
     """
 
@@ -39,13 +39,13 @@ class Run:
     notes: list
 
     def last(self, name):
-        """The last value of a metric, or None where it is null."""
+        """Last value of a metric, or None if it is null."""
         value = float(self.columns[name][-1])
         return None if np.isnan(value) else value
 
 
 def runs(paths):
-    """The ``Run`` of each folder; one that is given twice counts once. Raises ``UsageError``."""
+    """Read the ``Run`` of each folder; a folder given twice is read once. Raises ``UsageError``."""
     folders = {}
     for path in paths:
         folders.setdefault(os.path.realpath(path), path)
@@ -81,7 +81,7 @@ def _run(path, name):
 
 
 def _hint(path):
-    """The first run folder inside ``path``, for who gave the folder of all runs; or nothing."""
+    """Suggest the first run folder inside ``path``; empty if there is none."""
     try:
         inside = sorted(os.path.join(path, name) for name in os.listdir(path))
     except OSError:
@@ -91,17 +91,17 @@ def _hint(path):
 
 
 class _OtherVersion(Exception):
-    """A line of good JSON that has not what this version writes."""
+    """A valid JSON line lacks a field of this version."""
 
 
 def _metrics(path):
-    """(columns, phases) of a metrics file. Raises ``ValueError`` with the place of what is wrong."""
+    """Return (columns, phases) of a metrics file. Raises ``ValueError`` or ``_OtherVersion``, which name the line."""
     columns = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER)}
     phases = {name: [] for name in PHASES}
     with open(path, mode="rb") as file:
         for number, text in enumerate(file, start=1):
             if not text.endswith(b"\n"):
-                break  # half written, by a run that goes on or that a kill ended
+                break  # incomplete last line of a running or killed run
             try:
                 line = json.loads(text.decode(), parse_constant=_no_constant)
             except (ValueError, RecursionError):
@@ -114,7 +114,7 @@ def _metrics(path):
 
 
 def _add(line, number, columns, phases):
-    """Check one line and append what it says."""
+    """Check one line and append its values."""
     if not isinstance(line, dict):
         raise ValueError(f"line {number} is not an object")
     spent = line.get("phase_s")

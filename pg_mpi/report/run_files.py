@@ -1,6 +1,6 @@
-"""What stands beside the metrics in a run folder: settings, starts, ranks, evaluation, video and the DONE mark.
+"""Read the files of a run folder other than the metrics: settings, starts, ranks, evaluation, video and DONE.
 
-None of it is needed for a report: what is missing is left out, and what is damaged is left out with a note.
+All are optional. Missing files are left out; damaged files are left out with a note.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ class RunFiles:
     """The other files of a run folder.
 
     Attributes:
-        settings: setting → value, whatever JSON it is.
-        starts: dicts, the oldest first.
+        settings: setting → value, any JSON.
+        starts: list of dicts, oldest first.
         ended: why the run finished, or None.
-        waits: (start, update, seconds that each rank waited) of the last checkpoint, or None.
-        evaluation: the last one: a dict with at least finite ``games``, ``mean`` and ``ci95``; or None.
-        video: path of its video, or None.
+        waits: (start, update, list of the seconds each rank waited) at the last checkpoint, or None.
+        evaluation: the last evaluation, a dict with at least finite ``games``, ``mean`` and ``ci95``; or None.
+        video: path of the evaluation's video, or None.
     """
 
     settings: dict
@@ -39,13 +39,13 @@ class RunFiles:
 
     @property
     def version(self):
-        """The pg_mpi of the last start, or None."""
+        """Version of pg_mpi at the last start, or None."""
         told = as_dict(self.start.get("versions")).get("pg_mpi")
         return f"pg_mpi {told}"[:40] if isinstance(told, str) and told.isprintable() else None
 
 
 def read(folder, notes):
-    """The ``RunFiles`` of a run folder; appends a line to ``notes`` for each file that cannot be used."""
+    """Read the ``RunFiles`` of a run folder; append a line to ``notes`` for each unusable file."""
     config, done, ranks, evaluation = (
         _object(folder, name, notes) for name in ("config.json", "DONE", "ranks.json", "evaluation.json")
     )
@@ -78,12 +78,12 @@ def as_list(value):
 
 
 def is_number(value):
-    """True for a finite number that JSON may hold."""
+    """True for a number, not a bool, with an absolute value below 1e15."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def _object(folder, name, notes):
-    """The JSON object in a file, or None if there is none that can be used."""
+    """Read the JSON object in a file; None if it is missing or unusable."""
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return None
@@ -103,20 +103,20 @@ def _object(folder, name, notes):
 
 
 def _deep(value, left=20):
-    """True where JSON is nested so deeply that showing it could fail."""
+    """True if JSON is nested too deeply to be shown safely."""
     inner = value.values() if isinstance(value, dict) else as_list(value)
     return not left or any(_deep(each, left - 1) for each in inner)
 
 
 def _evaluation(content):
-    """``content`` if it has the numbers that are shown, else None."""
+    """Return ``content`` if it has all numbers that the page shows, else None."""
     ends = as_list(content.get("ci95"))
     numbers = [content.get("games"), content.get("mean"), *ends]
     return content if len(ends) == 2 and all(map(is_number, numbers)) else None
 
 
 def _waits(content):
-    """(start, update, seconds of each rank), or None."""
+    """Return (start, update, seconds of each rank), or None."""
     seconds = as_list(as_dict(content.get("phase_s")).get("wait"))
     place = (content.get("start"), content.get("update"))
     good = seconds and all(is_number(each) and each >= 0 for each in seconds) and all(map(is_number, place))
@@ -124,7 +124,7 @@ def _waits(content):
 
 
 def _video(folder, evaluation, notes):
-    """The path of the evaluation's video: a file in the folder itself, whatever ``evaluation.json`` may say."""
+    """Return the path of the evaluation's video, which must lie in the folder itself; else None."""
     name = (evaluation or {}).get("video")
     if not isinstance(name, str) or os.path.splitext(name)[1].lower() not in VIDEOS:
         return None
@@ -136,7 +136,7 @@ def _video(folder, evaluation, notes):
 
 
 def embeddable(path, most):
-    """(kind, bytes) of a video of fewer than ``most`` bytes; None if it is larger or cannot be read."""
+    """Return (media type, bytes) of a video below ``most`` bytes; None if it is larger or cannot be read."""
     try:
         if os.path.getsize(path) < most:
             return VIDEOS[os.path.splitext(path)[1].lower()], pathlib.Path(path).read_bytes()

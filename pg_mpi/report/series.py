@@ -1,4 +1,4 @@
-"""A run's metrics → what the figures show: thinned, smoothed, as shares. Numbers in, numbers out."""
+"""Convert a run's metrics to the data of the figures: thinned, smoothed, as shares. Pure functions."""
 
 import re
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from pg_mpi.report.theme import PHASES
 
-POINTS = 500  # of a learning curve
-BINS = 80  # of smoothed curves
-SMALLEST = 0.005  # of the time: a phase below it is counted under "other"
+POINTS = 500  # maximum for a learning curve
+BINS = 80  # maximum for smoothed curves
+SMALLEST = 0.005  # share of the time; smaller phases are counted as "other"
 
 
 def learning(run):
-    """(minutes, score, half width of its interval), each shape (points,), of at most ``POINTS`` updates.
+    """(seconds, score, half width of its interval), each shape (points,), of at most ``POINTS`` updates.
 
-    The score is the mean of the last 100 games; the half width is NaN where it was not written.
+    The score is the mean of the last 100 games; the half width is NaN where it is missing.
     """
     known = np.flatnonzero(~np.isnan(run.columns["return_mean"]))
     wall = run.columns["wall_s"][known]
@@ -38,26 +38,26 @@ def mean_speed(run):
 def shares(run):
     """(seconds, {phase: share of the wall time}) in bins of equal time; the shares of a bin add up to 1.
 
-    Small phases, and time that no phase claims, are ``other``.
+    Small phases, and time outside of all phases, are ``other``.
     """
     spent, starts, when = _bins(run)
     whole, total = np.add.reduceat(spent, starts), spent.sum()
     large = [name for name in PHASES if name in run.phases and run.phases[name].sum() >= SMALLEST * total]
     found = {name: np.add.reduceat(run.phases[name], starts) / whole for name in large}
-    claimed = np.maximum(sum(found.values(), np.zeros(len(whole))), 1.0)  # clocks may claim a little too much
+    claimed = np.maximum(sum(found.values(), np.zeros(len(whole))), 1.0)  # phases may slightly exceed the total
     found = {name: share / claimed for name, share in found.items()}
     return when, found | {"other": 1 - sum(found.values(), np.zeros(len(whole)))}
 
 
 def mean_shares(run):
-    """Phase → share of all updates' wall time, ``other`` included."""
+    """Dict of each phase's share of all updates' wall time, ``other`` included."""
     total = seconds(run).sum()
     found = {name: float(spent.sum() / total) for name, spent in run.phases.items()}
     return found | {"other": max(0.0, 1 - sum(found.values()))}
 
 
 def waits(run):
-    """Each rank's share of the last start's time that it waited, shape (ranks,); None if that is not known."""
+    """Share of the last start's time that each rank waited, shape (ranks,); None if unknown."""
     if not run.beside.waits:
         return None
     start, update, waited = run.beside.waits
@@ -67,14 +67,14 @@ def waits(run):
 
 
 def evaluated(run):
-    """(seconds, mean, low, high) of the last evaluation, where its checkpoint was saved; None if it is not known."""
+    """(seconds when its checkpoint was saved, mean, low, high) of the last evaluation; None if unknown."""
     judged = run.beside.evaluation
     step = re.fullmatch(r"step-(\d{12})\.npz", str((judged or {}).get("checkpoint")))
     if not step:
         return None
     saved = int(np.searchsorted(run.columns["env_steps"], int(step[1])))
     if saved == len(run.columns["env_steps"]):
-        return None  # the metrics were cut back since
+        return None  # the metrics were truncated since
     return float(run.columns["wall_s"][saved]), float(judged["mean"]), *map(float, judged["ci95"])
 
 
@@ -84,7 +84,7 @@ def seconds(run):
 
 
 def _bins(run):
-    """(seconds of each update, first update of each bin, middle of each bin in seconds)."""
+    """Return (seconds of each update, first update of each bin, middle of each bin in seconds)."""
     spent, wall = seconds(run), run.columns["wall_s"]
     starts = _starts(wall, min(BINS, max(1, len(wall) // 3)))
     ends = wall[np.append(starts[1:], len(wall)) - 1]
@@ -92,6 +92,6 @@ def _bins(run):
 
 
 def _starts(wall, most):
-    """The first update of each of at most ``most`` stretches of equal time; ``wall`` does not decrease."""
+    """Return the first update of each of at most ``most`` equal time intervals; ``wall`` must not decrease."""
     inner = np.linspace(wall[0], wall[-1], most + 1)[1:-1]
     return np.flatnonzero(np.diff(np.searchsorted(inner, wall, side="left"), prepend=-1))

@@ -1,4 +1,4 @@
-"""What is asked for first: the head of the page, and the numbers of each run."""
+"""The head of the page and the main numbers of each run."""
 
 from pg_mpi.files.metrics_file import clock
 from pg_mpi.report import captions, series, tables
@@ -7,7 +7,7 @@ from pg_mpi.report.panels import key
 
 
 def head(runs, title):
-    """The page's title and what was trained."""
+    """Title of the page, with environment, preset and seed."""
     games = join(dict.fromkeys(_what(run) for run in runs), "; ") if len(runs) < 4 else None
     return element("header", element("h1", title), element("p", games, class_="sub") if games else None)
 
@@ -24,7 +24,7 @@ def _status(run):
 
 
 def tiles(run):
-    """The numbers that are asked for first."""
+    """Main numbers of a single run."""
     ranks, games = int(run.columns["ranks"][-1]), int(run.columns["games"][-1])
     numbers = [
         (captions.score(run), f"mean of the last {captions.window(run)} games, 95 % interval"),
@@ -38,7 +38,7 @@ def tiles(run):
 
 
 def summary(runs):
-    """A line for each run."""
+    """Table with a row for each run."""
     rows = []
     for number, run in enumerate(runs):
         judged = run.beside.evaluation

@@ -1,4 +1,4 @@
-"""Settings and provenance as tables, a column for each run; what differs between runs is marked."""
+"""Tables of settings and provenance, a column for each run; differences between runs are marked."""
 
 import dataclasses
 import json
@@ -12,12 +12,12 @@ from pg_mpi.report.run_files import as_dict, as_list
 LONGEST = 400  # characters of one value
 UNSET = "\N{EN DASH}"
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
-_TOLD = ("preset", "run_dir")  # the heading says the one, the provenance the other
-_OWN = ("folder", "command", "starts")  # of the provenance: every run has its own
+_TOLD = ("preset", "run_dir")  # shown in the head and in the provenance
+_OWN = ("folder", "command", "starts")  # provenance that always differs between runs
 
 
 def settings(runs):
-    """(table of the settings that differ from the preset or between runs, table of all)."""
+    """Return (table of the settings that differ from the preset or None, table of all settings)."""
     names = list(_FIELDS) + sorted({name for run in runs for name in run.beside.settings} - _FIELDS.keys())
     usual = [_usual(run) for run in runs]
     rows, special = [], []
@@ -36,7 +36,7 @@ def settings(runs):
 
 
 def provenance(runs):
-    """What each run ran on, at its last start."""
+    """Table of each run's provenance at its last start."""
     rows = [_row(name, [fact(run) for run in runs], "text", name not in _OWN) for name, fact in _FACTS.items()]
     return table(["", *_columns(runs)], rows)
 
@@ -54,7 +54,7 @@ def _row(name, values, kind=None, compared=True):
 
 
 def _usual(run):
-    """The settings of a run's preset; the defaults where its preset was a file."""
+    """Settings of a run's preset; the defaults if its preset is a file."""
     preset = run.beside.settings.get("preset")
     env_id = run.beside.settings.get("env_id")
     settings = env_defaults(env_id if isinstance(env_id, str) else TrainConfig.env_id)
@@ -63,7 +63,7 @@ def _usual(run):
 
 
 def _value(value):
-    """A setting as it is shown."""
+    """Format a setting."""
     if value is None:
         return UNSET
     if isinstance(value, bool):
@@ -74,7 +74,7 @@ def _value(value):
 
 
 def shorten(value):
-    """Any value as text of bounded length."""
+    """Format any value as text of bounded length."""
     text = UNSET if value in (None, "", [], {}) else str(value)
     return text if len(text) <= LONGEST else text[:LONGEST] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -104,7 +104,7 @@ def _places(run):
 
 
 def _pairs(key):
-    """A fact that is a dict, as ``name value`` pairs."""
+    """Return a function that formats a dict of the last start as ``name value`` pairs."""
     return lambda run: shorten(", ".join(f"{k} {v}" for k, v in as_dict(run.beside.start.get(key)).items()))
 
 

@@ -1,14 +1,14 @@
-"""The colours of the page and of its figures: once for light, once for dark."""
+"""Colours of the page and its figures: a light and a dark theme."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Theme:
-    """Colours of one kind of light.
+    """Colours of one theme.
 
     Attributes:
-        runs: a colour for each run; with more runs they come again, with other dashes.
+        runs: a colour for each run; further runs repeat them with other dash patterns.
     """
 
     name: str
@@ -22,7 +22,7 @@ class Theme:
     runs: tuple
 
     def variables(self):
-        """The theme for CSS: ``--ink: #...;`` and so on."""
+        """Return the theme as CSS variables, ``--ink:#...;`` and so on."""
         named = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("name", "runs")}
         named |= {f"run{number}": colour for number, colour in enumerate(self.runs)}
         return "".join(f"--{name}:{colour};" for name, colour in named.items())
@@ -56,10 +56,10 @@ DARK = Theme(
 )
 THEMES = (LIGHT, DARK)
 
-#: (matplotlib's, CSS's) for the first runs, the next ones, and those after them.
+#: Dash patterns (matplotlib, CSS) of the first runs, the next runs, and the runs after those.
 DASHES = (("-", "solid"), ((0, (5, 2)), "dashed"), ((0, (1.2, 1.6)), "dotted"))
 
-#: A colour for each phase, seen in both lights: play in greens, learning in blues, other ranks in reds.
+#: A colour for each phase, visible in both themes: play in greens, learning in blues, other ranks in reds.
 PHASES = {
     "emulator": "#2d6a4f",
     "reset": "#74a892",

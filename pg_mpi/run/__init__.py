@@ -1,1 +1,1 @@
-"""A training run: how it is put together, saved, resumed, counted and logged."""
+"""A training run: set-up, resume, checkpoints, counters and logs."""

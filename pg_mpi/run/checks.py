@@ -1,4 +1,4 @@
-"""Proofs that a run is still sound: all ranks hold the same weights, and the gradient is finite."""
+"""Checks of a run: equal weights on all ranks, finite gradients."""
 
 import zlib
 
@@ -8,30 +8,30 @@ SKIPPED_IN_ROW = 10  # updates
 
 
 def check_weights(world, theta, update):
-    """Prove by their CRC-32 that all ranks hold the same weights, bit for bit. Collective: every rank must call this.
+    """Check by CRC-32 that all ranks hold bitwise-equal weights. Collective: every rank must call this.
 
-    Raises ``RuntimeError`` naming those that differ.
+    Raises ``RuntimeError`` naming the ranks that differ.
     """
-    digest = zlib.crc32(theta)  # no one forges weights here, and it takes a sixth of what a secure one does
+    digest = zlib.crc32(theta)  # a secure hash takes six times as long
     digests = world.gather_all(digest)
     common = max(digests, key=lambda d: (digests.count(d), d == digests[0]))
     strays = [rank for rank, digest in enumerate(digests) if digest != common]
     if strays:
         error = RuntimeError(
-            f"after update {update} the weights of rank {', '.join(map(str, strays))} differ from the others': a "
-            "machine error, or ranks that run different libraries; nothing was saved since they differ"
+            f"after update {update} the weights of rank {', '.join(map(str, strays))} differ from the others': "
+            "check the hardware and that all ranks use the same libraries; no checkpoint was saved since they differ"
         )
         error.agreed = True
         raise error
 
 
 def check_gradient(skipped_in_row, update):
-    """Raise ``RunError`` after too many updates in a row without a finite gradient: it will not come back."""
+    """Raise ``RunError`` after ``SKIPPED_IN_ROW`` updates in a row without a finite gradient."""
     if skipped_in_row == SKIPPED_IN_ROW:
         error = RunError(
-            f"the gradient was not finite in {SKIPPED_IN_ROW} updates in a row, the last of them update {update}: the "
-            "same command goes on from the newest checkpoint; if it happens again, lower --learning-rate in a new "
-            "--run-dir"
+            f"the gradient was not finite in {SKIPPED_IN_ROW} updates in a row, the last of them update {update}: run "
+            "the same command to resume from the newest checkpoint; if it happens again, lower --learning-rate in a "
+            "new --run-dir"
         )
         error.agreed = True
         raise error

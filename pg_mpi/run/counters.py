@@ -1,4 +1,4 @@
-"""The counters of a run: steps, games and the window of recent scores. Equal on all ranks."""
+"""Counters of a run: steps, games and the last 100 scores. Equal on all ranks."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ WINDOW = 100
 
 
 class Counters:
-    """What has been played so far, over all ranks.
+    """Counts of the run so far, over all ranks.
 
     Attributes:
         update, env_steps, games, emulator_errors: counts.
@@ -20,7 +20,7 @@ class Counters:
         self.recent = deque(maxlen=WINDOW)
 
     def add(self, env_steps, games, emulator_errors=0):
-        """Count one update: its agent steps, its finished games in env order, and its emulators that failed."""
+        """Count one update: its agent steps, its finished games in env order, and its emulator failures."""
         self.update += 1
         self.env_steps += env_steps
         self.games += len(games)
@@ -43,11 +43,11 @@ class Counters:
         return 1.96 * statistics.stdev(score for score, _ in self.recent) / math.sqrt(len(self.recent))
 
     def reached(self, target):
-        """True when a whole window of games averages at least ``target``."""
+        """True if the last 100 games average at least ``target``."""
         return target is not None and len(self.recent) == WINDOW and self.return_mean >= target
 
     def metrics(self):
-        """The counters' part of a metrics line."""
+        """The counters as metrics."""
         return {
             "games": self.games,
             "return_mean": self.return_mean,
@@ -58,7 +58,7 @@ class Counters:
         }
 
     def state(self):
-        """For a checkpoint: a JSON-able dict."""
+        """State for a checkpoint: a JSON-able dict."""
         return {
             "update": self.update,
             "env_steps": self.env_steps,

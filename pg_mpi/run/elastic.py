@@ -1,19 +1,19 @@
-"""``--elastic``: what ranks keep in memory, so that a round can be played again without one of them.
+"""``--elastic``: copies of env states in memory, to play a round again without a failed rank.
 
-Every env's state at the beginning of a round is held by the rank that plays it and by the next one (a buddy
-checkpoint: Zheng, Shi & Kale, 2004). Weights, optimizer and counters are the same on all ranks anyway, and change only
-after all ranks have agreed that the round is learned from.
+The rank that plays an env and the next rank hold its state at the start of a round (buddy checkpoint: Zheng, Shi &
+Kale, 2004). Weights, optimizer and counters are equal on all ranks, and change only after all ranks agree on the
+update.
 """
 
-LOOKS = 0.05  # seconds between two looks whether a rank is gone
+LOOKS = 0.05  # seconds between checks for failed ranks
 
 
 class BuddyCopies:
-    """Copies of the envs that this rank plays, and of those that the rank before it does.
+    """Copies of this rank's envs, and of those of the rank before it.
 
     Args:
-        total: how many envs there are on all ranks.
-        make_game: makes an emulator, which takes long: one for each env that may come is made beforehand.
+        total: number of envs on all ranks.
+        make_game: makes an emulator. This is slow, so the emulators that a failure needs are made beforehand.
 
     Attributes:
         own, held: ``Env.state()`` by the env's index.
@@ -25,17 +25,16 @@ class BuddyCopies:
         self.own, self.held = {}, {}
 
     def exchange(self, envs):
-        """Keep the envs as they are now, all ranks or none. Collective. Raises ``RankLost`` if it is none."""
+        """Store the envs' states, on all ranks or on none. Collective. Raises ``RankLost`` if on none."""
         own = {env.index: env.state() for env in envs}
         held = self._world.shift(own)
         self._world.agree()
         self.own, self.held = own, held
 
     def deal(self):
-        """Which envs this rank plays from now on, as they were kept: {index: state}. Collective.
+        """Distribute the envs of failed ranks; returns this rank's envs as stored: {index: state}. Collective.
 
-        Those that no rank plays any more go to the ranks that have the fewest. The state of one that was lost together
-        with its copy is None.
+        Each goes to the rank with the fewest envs. Its state is None if both copies were lost.
         """
         played = self._world.gather_all(sorted(self.own))
         left = sorted(set(range(self._total)).difference(*played))
@@ -49,15 +48,15 @@ class BuddyCopies:
         return self.own
 
     def make_ahead(self):
-        """Make one emulator more, if there are too few for the next loss."""
+        """Make one more emulator, if there are too few for the next failure."""
         left = self._world.size - 1
         if left and len(self._games) < -(-self._total // left) - len(self.own):
             self._games.append(self._make_game())
 
     def dealt(self, envs, make_env):
-        """``deal``, and the envs themselves as they were kept: a list. Collective.
+        """Distribute as ``deal`` and return this rank's envs, restored: a list. Collective.
 
-        ``make_env(index, game)`` makes one with an emulator, or with None of its own.
+        ``make_env(index, game)`` makes one; with ``game`` None it makes its own emulator.
         """
         here, states = {env.index: env for env in envs}, self.deal()
         envs = [here.get(i) or make_env(i, self._games.pop() if self._games else None) for i in sorted(states)]
@@ -68,7 +67,7 @@ class BuddyCopies:
 
 
 class StopOrLost:
-    """True once ``stop`` is, or a rank is gone: ranks that play have no other way to hear of it."""
+    """True if ``stop`` is, or if a rank has failed, which play does not notice otherwise."""
 
     def __init__(self, stop, world):
         self._stop, self._world, self._next = stop, world, 0.0

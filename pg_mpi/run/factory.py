@@ -1,4 +1,4 @@
-"""Settings, and what is known of the game → the parts of a run: policy, optimizer, learner."""
+"""Settings and specification → policy, optimizer and learner."""
 
 import traceback
 
@@ -21,9 +21,9 @@ from pg_mpi.policy.sparse_mlp import SparseMLP
 
 
 def make_policy(config, env_spec):
-    """The policy of ``config`` with its random start, the same on every rank that has the same numpy.
+    """Make the policy of ``config`` with random weights, equal on all ranks with the same numpy.
 
-    Raises ``UsageError`` for one of the user's that does not import, and what its own code raises.
+    Raises ``UsageError`` for a custom policy that does not import, and whatever its code raises.
     """
     if env_spec.sparse and config.policy == "usual":
         policy = _sparse(config, env_spec)
@@ -33,18 +33,17 @@ def make_policy(config, env_spec):
     free = head.outputs // 2 if env_spec.gaussian else 0
     make = MLP if config.policy == "usual" else own_policy(config)
     inputs = env_spec.inputs(config)
-    scales = config.normalise and not env_spec.sparse and not env_spec.spaces.states  # a one among zeros stays one
+    scales = config.normalise and not env_spec.sparse and not env_spec.spaces.states  # one-hot stays unscaled
     norm = RunningNorm(env_spec.origin(config)) if scales or config.rewards == "scaled" else None
     function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
     return CustomPolicy(function, head, inputs, env_spec.sparse, norm, scales)
 
 
 def try_out(config, env_spec):
-    """Look whether an environment is still what it was, and think once with a policy of the user's.
+    """Check that the environment matches its specification, and run a custom policy once.
 
-    What is wrong is found here, and said once.
-
-    Rank 0 only. Raises ``UsageError``, after the traceback of what the user's own code raises.
+    Rank 0 only, so that an error is reported once. Raises ``UsageError``, after the traceback of an error in the
+    user's code.
     """
     env_spec.origin(config)
     env_spec.try_features(config)
@@ -62,7 +61,7 @@ def try_out(config, env_spec):
 
 
 def own_policy(config):
-    """The class of ``--policy``. Raises ``UsageError`` for what is none."""
+    """The class of ``--policy``. Raises ``UsageError`` if there is none."""
     found = imported(config.policy, "--policy") if ":" in config.policy else None
     if not callable(found):
         raise UsageError(f"--policy {config.policy} names no class: give package.module:Class, or usual")
@@ -70,7 +69,7 @@ def own_policy(config):
 
 
 def _sparse(config, env_spec):
-    """The policy of sparse inputs."""
+    """Make the policy on sparse inputs."""
     policy = SparseMLP(
         env_spec.inputs(config),
         config.hidden,
@@ -84,7 +83,7 @@ def _sparse(config, env_spec):
 
 
 def _parts(config, env_spec):
-    """What each action's logit is the sum of, for ``SparseMLP``."""
+    """The parts that each action's logit is the sum of, for ``SparseMLP``; None: one logit per action."""
     if config.action_logits == "parts":
         return np.array(game_actions.parts(env_spec.codes))
     if config.actions == "pair":
@@ -93,13 +92,13 @@ def _parts(config, env_spec):
 
 
 def make_optimizer(config, policy):
-    """RMSProp for REINFORCE, as in the original; Adam for the clipped surrogate."""
+    """Make RMSProp for REINFORCE, as in the original, or Adam for the clipped surrogate."""
     kind = RMSProp if config.method == "reinforce" else Adam
     return kind(policy.theta.size)
 
 
 def make_learner(config, policy, world, phases, store=None):
-    """The learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
+    """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
     store, flops = store or ParameterStore(policy, make_optimizer(config, policy), config), FlopCounter()
     kinds = [Reinforce if config.method == "reinforce" else Clipped, *([SelfImitation] if config.replay else [])]
     sources = [kind(policy, config, world, phases, flops) for kind in kinds]

@@ -1,4 +1,4 @@
-"""Where the time of an update goes: the project's one stopwatch."""
+"""The seconds of each phase of an update."""
 
 import contextlib
 import time
@@ -23,7 +23,7 @@ class PhaseTimer:
 
     Attributes:
         seconds: of each phase.
-        spans: (name, begin, end) by ``clock`` of each time that a phase was entered, where they are wanted, else None.
+        spans: list of (name, begin, end) by ``clock``, one per phase entered; None if they are not recorded.
     """
 
     def __init__(self, clock=time.perf_counter, spans=False):
@@ -32,7 +32,7 @@ class PhaseTimer:
         self.seconds = dict.fromkeys(PHASES, 0.0)
 
     def clear(self):
-        """Start again at zero."""
+        """Reset to zero."""
         self.seconds = dict.fromkeys(PHASES, 0.0)
         if self.spans is not None:
             self.spans = []
@@ -50,7 +50,7 @@ class PhaseTimer:
 
     @contextlib.contextmanager
     def around(self, name):
-        """A span around other phases, itself none."""
+        """Record a span around other phases, without adding to any."""
         begun = self.clock()
         yield
         if self.spans is not None:

@@ -1,6 +1,6 @@
-"""Where a run starts: new, from its folder, or from another run. Rank 0 only.
+"""Start of a run: new, from its own folder, or from another run. Rank 0 only.
 
-Everything that can be refused is refused before the folder of a new run is made.
+All checks run before the folder of a new run is made.
 """
 
 import dataclasses
@@ -24,12 +24,12 @@ class Start:
     """What a run starts from.
 
     Attributes:
-        config: the settings, with the envs per rank that the run really has.
+        config: the settings, with the actual number of envs per rank.
         folder: the run folder, locked.
-        env_spec: what is known of the game, as an ``AtariSpec``.
-        saved: (arrays, facts) of the checkpoint to go on from, or None.
+        env_spec: the specification, such as ``AtariSpec``.
+        saved: (arrays, facts) of the checkpoint to resume from, or None.
         path: of that checkpoint, or None.
-        memories: what the ranks of that run remembered, see ``run_state.take_memories``; it stays on rank 0.
+        memories: replay states of the ranks of that run, see ``run_state.take_memories``; they stay on rank 0.
     """
 
     config: TrainConfig
@@ -44,9 +44,9 @@ class Start:
 
 
 def find_start(config, given, ranks):
-    """Check all there is to check, lock the folder, and load what to go on from. Raises ``UsageError``.
+    """Check the settings, lock the folder and load the checkpoint to resume from. Raises ``UsageError``.
 
-    ``given``: the names of the settings that stood on the command line.
+    ``given``: the names of the settings on the command line.
     """
     registry.check(config)
     if config.policy != "usual":
@@ -72,7 +72,7 @@ def find_start(config, given, ranks):
     try:
         path, arrays, facts = checkpoint_file.load_newest(source, warn)
     except CheckpointError as error:
-        raise UsageError(f"{error}: give --resume PATH of a good one and a new --run-dir") from None
+        raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
     envs = run_state.check_fits(path, facts, config, ranks)
     if "envs_per_rank" in given and config.envs_per_rank != envs:
         asked = config.envs_per_rank
@@ -91,39 +91,39 @@ def find_start(config, given, ranks):
 
 
 def check_settings(config, ranks, given=()):
-    """Refuse settings that contradict each other on so many ranks, or whose checkpoints would be too large to load."""
+    """Refuse settings that conflict on ``ranks`` ranks, or whose checkpoints would be too large to load."""
     config.check(ranks, given)
-    most = (checkpoint_file.LARGEST - (1 << 29)) // (SIZE * TRANSITION)  # the rest is for all else
+    most = (checkpoint_file.LARGEST - (1 << 29)) // (SIZE * TRANSITION)  # the rest is for the other arrays
     if config.replay and ranks > most:
         raise UsageError(f"--replay fits into a checkpoint on at most {most} ranks, not {ranks}: leave it out")
 
 
 def _open_new(folder):
-    """Make and lock the folder of a new run; refuse it if another trainer was quicker and is already done."""
+    """Make and lock the folder of a new run; refuse it if another trainer has used it meanwhile."""
     folder.open()
     if checkpoint_file.candidates(folder.path):
         raise UsageError(f"{folder.path} was used by another trainer a moment ago: run the same command again")
 
 
 def _check_own(config, source, own):
-    """Refuse a ``--resume`` that the folder's own checkpoints contradict."""
+    """Refuse a ``--resume`` that conflicts with the folder's own checkpoints."""
     if config.resume == "never":
         raise UsageError(f"{config.folder} holds a run and --resume never would lose it: give another --run-dir")
     if source is None:
         return
     if os.path.realpath(source) in map(os.path.realpath, own[1:]):
-        raise UsageError(f"--resume {source}: {config.folder} has newer checkpoints; go on from it in a new --run-dir")
+        raise UsageError(f"--resume {source}: {config.folder} has newer checkpoints; resume from it in a new --run-dir")
     if os.path.realpath(source) not in map(os.path.realpath, (config.folder, own[0])):
-        warn(f"{config.folder} has a checkpoint of its own and goes on from it, not from {source}")
+        warn(f"{config.folder} has a checkpoint of its own: resuming from it, not from {source}")
 
 
 def _check_progress(folder, config, env_steps):
-    """Refuse a start after too many that came to nothing: a batch system would go on with them for ever."""
+    """Refuse repeated starts without a new checkpoint, which a batch system would continue endlessly."""
     idle = folder.idle_starts(env_steps)
     if config.idle_starts and idle >= config.idle_starts:
         raise UsageError(
-            f"the last {idle} starts of {folder.path} came no further than {env_steps:,} steps: see their output why "
-            "(a walltime shorter than an update?), then give --idle-starts 0 once"
+            f"the last {idle} starts of {folder.path} saved nothing after {env_steps:,} steps: see their output for "
+            "the reason (a walltime shorter than an update?), then give --idle-starts 0 once"
         )
 
 
@@ -134,22 +134,22 @@ def save_checkpoint(folder, env_steps, content, config):
     for name in ("theta", "optimizer"):
         if not np.isfinite(arrays[name]).all():
             raise RunError(
-                f"after {env_steps:,} steps the {name} holds numbers that are not finite, which is not saved: go on "
-                f"from {_newest(folder)}, with a lower --learning-rate in a new --run-dir if it happens again"
+                f"after {env_steps:,} steps the {name} is not finite and is not saved: resume from "
+                f"{_newest(folder)}; if it happens again, lower --learning-rate in a new --run-dir"
             )
     try:
         checkpoint_file.save(path, *content, keep=config.keep_checkpoints)
     except OSError as error:
         raise RunError(
-            f"the checkpoint {path} cannot be written ({error.strerror}): mend that and run the same command again; "
-            f"it goes on from {_newest(folder)}"
+            f"the checkpoint {path} cannot be written ({error.strerror}): fix that and run the same command again to "
+            f"resume from {_newest(folder)}"
         ) from None
 
 
 def _newest(folder):
-    return next(iter(checkpoint_file.candidates(folder.path)), "the beginning, for there is no checkpoint")
+    return next(iter(checkpoint_file.candidates(folder.path)), "the beginning (there is no checkpoint)")
 
 
 def warn(line):
-    """A warning line on standard error."""
+    """Print a warning line on standard error."""
     print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What rank 0 writes and says of a run: metrics, progress, how it began and why it ended."""
+"""The log of a run on rank 0: metrics, progress, start and end."""
 
 import dataclasses
 import sys
@@ -13,11 +13,11 @@ class RunLog:
     """A run folder's logs and the lines on standard output. Rank 0 only.
 
     Attributes:
-        metrics: the line of the last update of this start; None before the first.
+        metrics: of the last update of this start; None before the first.
     """
 
     def open(self, config, folder, counters, facts):
-        """Open the logs to go on after ``counters``; training seconds and starts of the folder so far.
+        """Open the logs after ``counters``; returns the training seconds and starts of the folder so far.
 
         ``facts``: the provenance of this start, for ``config.json``.
         """
@@ -26,13 +26,13 @@ class RunLog:
             facts |= {
                 "env_steps": counters.env_steps,
                 "was_done": folder.reopen(),
-            }  # close() marks it again if it still is
+            }  # close() writes it again if the run is finished
             restarts = folder.begin(dataclasses.asdict(config), facts)
         self.take_over(config, folder, counters)
         return self._log.seconds_before, restarts
 
     def take_over(self, config, folder, counters):
-        """Open the logs of a start that another rank 0 began."""
+        """Open the logs of a start that is already in ``config.json``, as a new rank 0 does."""
         self._config, self._folder, self._counters = config, folder, counters
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
         self.metrics = self._tensorboard = None
@@ -42,7 +42,7 @@ class RunLog:
                 self._tensorboard = TensorBoard(folder.file("tensorboard"), counters.env_steps)
 
     def banner(self, places, env_spec, policy, resumed_from):
-        """Say what runs where. ``resumed_from``: the path of a checkpoint, or None."""
+        """Print the run's set-up. ``resumed_from``: the path of a checkpoint, or None."""
         config, say = self._config, self._progress.say
         hosts = sorted({place["host"] for place in places})
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
@@ -52,8 +52,8 @@ class RunLog:
             say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
         plain = [rank for rank, place in enumerate(places) if env_spec.sparse and place["why_numpy"]]
         if plain:
-            which = "all ranks" if len(plain) == len(places) else f"{len(plain)} ranks, rank {plain[0]} the first"
-            say(f"  features by numpy on {which}, some 7 % fewer steps/s: {places[plain[0]]['why_numpy']}")
+            which = "all ranks" if len(plain) == len(places) else f"{len(plain)} ranks, the first is rank {plain[0]}"
+            say(f"  features by numpy on {which}, about 7 % fewer steps/s: {places[plain[0]]['why_numpy']}")
         does, sees, *more = env_spec.says(config)
         say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
         for line in more:
@@ -64,7 +64,7 @@ class RunLog:
             say(f"new run in {self._folder.path}")
 
     def write(self, metrics):
-        """Write an update's metrics and show the progress."""
+        """Write an update's metrics and print the progress."""
         self.metrics = metrics
         with writing(self._folder.path):
             self._log.write(metrics)
@@ -73,21 +73,21 @@ class RunLog:
         self._progress.show(metrics)
 
     def lost(self, ranks, left, seconds):
-        """Say that these ranks are gone, and how many go on after so many seconds; the update of the last line."""
+        """Print the failed ranks and the number of survivors; returns the update of the last metrics line."""
         which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
         done = f"update {self._counters.update}"
-        self._progress.say(f"lost {which}: {left} left, which go on with its envs after {done} ({seconds:.2f} s)")
+        self._progress.say(f"lost {which}: {left} left, which continue with its envs after {done} ({seconds:.2f} s)")
         return self._log.last
 
     def write_ranks(self, restarts, totals):
-        """Write ``ranks.json``: the seconds of each phase, rank by rank, since this start began."""
+        """Write ``ranks.json``: the seconds of each phase per rank, since this start began."""
         by_phase = {name: [round(float(each[name]), 3) for each in totals] for name in totals[0]}
         path = self._folder.file("ranks.json")
         with writing(path):
             write_json(path, {"start": restarts, "update": self._counters.update, "phase_s": by_phase})
 
     def close(self, reason, finished, waited):
-        """Say why it ends, ``waited`` seconds after a signal, and mark the folder DONE if it is finished."""
+        """Print the reason for the end, ``waited`` seconds after a signal; mark the folder DONE if finished."""
         if self._tensorboard:
             self._tensorboard.close()
         if self.metrics:
@@ -99,4 +99,4 @@ class RunLog:
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
-            self._progress.say(f"stopped: {reason}. {saved}; the same command goes on. {self._folder.path}")
+            self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume. {self._folder.path}")

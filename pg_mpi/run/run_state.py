@@ -1,4 +1,4 @@
-"""A run ↔ a checkpoint: what of every rank is saved, and how it is dealt out again."""
+"""Conversion of a run to a checkpoint's arrays and facts, and back."""
 
 import contextlib
 
@@ -13,19 +13,19 @@ FORMAT = 3
 
 
 def collect(world, config, env_spec, learner, counters, envs):
-    """The arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
+    """Collect the arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
 
-    Envs are saved in the order of their index, with all that belongs to them, so that any number of ranks
-    that divides their number can take them up again. The arrays (P parameters, E envs, B backgrounds, C colour planes):
+    Envs are saved in the order of their index, with all their state. Any number of ranks that divides their number can
+    resume them. The arrays (P parameters, E envs, B backgrounds, C colour planes):
 
         theta          float32 (P,)          the policy's parameters
         optimizer      float32 (slots, P)    Adam: m and v; RMSProp: its cache
-        emulators      uint8 (bytes,)        every env's emulator state, one after another
+        emulators      uint8 (bytes,)        the emulator states of all envs, concatenated
         emulator_sizes int64 (E,)
-        encoders       uint8 (bytes,)        every env's encoder, likewise, with encoder_sizes
-        running_norm   float64 (...)         figures that observations and rewards are scaled with, see ``RunningNorm``
+        encoders       uint8 (bytes,)        the encoder states, likewise, with encoder_sizes
+        running_norm   float64 (...)         statistics of observations and returns, see ``RunningNorm``
         backgrounds    uint8 (B, H, 160)     of an Atari game, and classes, uint8 (256,)
-        replay_R_NAME                        what rank R remembers, with --replay: see ``ReplayBuffer.state``
+        replay_R_NAME                        replay state of rank R, with --replay: see ``ReplayBuffer.state``
     """
     parts = world.gather({env.index: env.state() for env in envs})
     memories = _gather_memories(world, learner.replay_state())
@@ -62,23 +62,23 @@ def collect(world, config, env_spec, learner, counters, envs):
 
 @contextlib.contextmanager
 def _taken_apart(agreed=False):
-    """Within: a checkpoint is data that anyone may have written. Raises ``CheckpointError`` for what makes no run.
+    """Context that raises ``CheckpointError`` for malformed checkpoint data.
 
-    ``agreed``: every rank does the same with the same data, and so raises it too.
+    ``agreed``: every rank reads the same data, and so raises the same error.
     """
     try:
         yield
     except UsageError:
         raise
-    except Exception as error:  # any: wrong names, types and sizes make nearly any
+    except Exception as error:  # malformed data can raise any type
         reason = one_line(error)
-        refused = CheckpointError(f"the checkpoint holds no run of pg_mpi ({type(error).__name__}: {reason})")
+        refused = CheckpointError(f"the checkpoint does not hold a valid run ({type(error).__name__}: {reason})")
         refused.agreed = agreed
         raise refused from None
 
 
 def env_spec_of(arrays, facts):
-    """What the saved run knew of its game. Raises ``CheckpointError``."""
+    """The specification of the saved run's environment. Raises ``CheckpointError``."""
     with _taken_apart():
         return registry.restored(facts["identity"]["env_id"], arrays, facts)
 
@@ -95,15 +95,15 @@ def config_of(path, facts):
 
 
 def steps_of(facts):
-    """How many agent steps the saved run had played. Raises ``CheckpointError``."""
+    """The agent steps of the saved run. Raises ``CheckpointError``."""
     with _taken_apart():
         return int(facts["counters"]["env_steps"])
 
 
 def check_fits(path, facts, config, ranks):
-    """The envs per rank with which this run goes on from a checkpoint.
+    """The envs per rank with which this run resumes from a checkpoint.
 
-    Raises ``UsageError`` if the checkpoint is of a run with other settings, or its envs do not divide.
+    Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
     """
     saved, ours = _identity(config_of(path, facts)), _identity(config)
     with _taken_apart():
@@ -114,7 +114,7 @@ def check_fits(path, facts, config, ranks):
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
         raise UsageError(
-            f"{path} belongs to a run with other settings ({listed}): give the same settings to go on, "
+            f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, "
             "or another --run-dir"
         )
     if envs % ranks:
@@ -123,7 +123,7 @@ def check_fits(path, facts, config, ranks):
 
 
 def apply(arrays, facts, env_spec, policy, learner, counters, envs):
-    """Put a saved run back: all ranks the same weights and counters, and each its own envs. Not collective."""
+    """Restore a saved run: weights and counters on all ranks, and each rank's envs. Not collective."""
     with _taken_apart(agreed=True):
         fill_policy(policy, arrays)
         fill(learner.optimizer.state, arrays["optimizer"])
@@ -137,12 +137,12 @@ def apply(arrays, facts, env_spec, policy, learner, counters, envs):
 
 
 def _split(states, sizes):
-    """The states of all envs, from one after another."""
+    """Split concatenated states by their sizes."""
     return np.split(states, np.cumsum(sizes)[:-1])
 
 
 def _gather_memories(world, memory):
-    """What all ranks remember, on rank 0: their facts, and their arrays by name; None without. Collective."""
+    """Gather the replay states of all ranks on rank 0: (facts, arrays by name); None without. Collective."""
     if memory is None:
         return None
     arrays, facts = memory
@@ -151,18 +151,18 @@ def _gather_memories(world, memory):
 
 
 def take_memories(arrays, facts):
-    """Take what ranks remembered out of a checkpoint's arrays, for they are large: a list of dicts by rank."""
+    """Remove the replay states from a checkpoint's arrays, because they are large: a list of dicts by rank."""
     with _taken_apart():
         memories = []
         for rank in range(len(facts.get("memories", []))):
             memories.append({name: arrays.pop(f"replay_{rank}_{name}") for name in STATE})
             if any(array.ndim != 1 for array in memories[-1].values()):
-                raise ValueError("memories of another shape")
+                raise ValueError("replay arrays must be one-dimensional")
         return memories
 
 
 def deal_memories(world, memories, facts, learner):
-    """Give each rank of the saved run's memories those that are its own now. Collective.
+    """Distribute the replay states of the saved run over the ranks. Collective.
 
     ``memories``: of ``take_memories``, on rank 0.
     """
@@ -176,7 +176,7 @@ def deal_memories(world, memories, facts, learner):
 
 
 def check_size(config, theta):
-    """Raise ``CheckpointError`` for settings that need far more parameters than were saved, before they are made."""
+    """Raise ``CheckpointError`` for settings that need far more parameters than were saved."""
     if config.policy == "usual" and config.hidden > theta.size:
         error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
         error.agreed = True
@@ -184,7 +184,7 @@ def check_size(config, theta):
 
 
 def fill_policy(policy, arrays):
-    """Put back what a checkpoint holds of a policy. Raises ``CheckpointError`` on every rank alike."""
+    """Restore a policy from a checkpoint. Raises ``CheckpointError`` on every rank alike."""
     with _taken_apart(agreed=True):
         fill(policy.theta, arrays["theta"])
         if policy.norm:
@@ -203,7 +203,7 @@ def fill(array, saved):
 
 
 def _identity(config):
-    """What makes two runs the same; how envs are spread over ranks does not."""
+    """The settings that must match on resume. The number of envs per rank may differ."""
     identity = config.identity()
     del identity["envs_per_rank"]
     return identity

@@ -10,7 +10,7 @@ from pg_mpi import STARTED
 
 
 class Throughput:
-    """Measures one update after another. ``read`` is collective.
+    """Measures each update. ``read`` is collective.
 
     Attributes:
         totals: this rank's seconds in each phase, over all updates that were read.
@@ -23,13 +23,13 @@ class Throughput:
         self._flops, self.totals = 0, dict.fromkeys(phases.seconds, 0.0)
 
     def seconds(self):
-        """Training seconds of this run folder: earlier starts, and this one from its very beginning."""
+        """Training seconds of this run folder: earlier starts and this one, start-up included."""
         return self._before + self._world.clock() - STARTED
 
     def read(self, env_steps, flops):
-        """The timing metrics of the update that ends now, on every rank. Collective.
+        """Timing metrics of the update that ends now, equal on all ranks. Collective.
 
-        ``flops`` is this rank's running count. The phases are cleared for the next update.
+        ``flops``: this rank's counter. The phases are cleared for the next update.
         """
         wall, cpu = self.seconds(), self._world.cpu_clock()
         seconds = max(wall - self._wall, 1e-9)
@@ -48,7 +48,7 @@ class Throughput:
             "phase_s": dict(zip(self._phases.seconds, sums[2:] / self._world.size)),
             "phase_max_s": dict(zip(self._phases.seconds, peaks[1:])),
         }
-        again = env_steps == self._env_steps and self._last  # a rank was lost before this update's line was written
+        again = env_steps == self._env_steps and self._last  # a rank failed before this update's metrics were written
         self._env_steps, self._wall, self._cpu, self._flops = env_steps, wall, cpu, flops
         for name, spent in self._phases.seconds.items():
             self.totals[name] += spent
@@ -58,14 +58,14 @@ class Throughput:
 
 
 def _rounded(metrics):
-    """Plain floats of seven digits, for a readable file."""
+    """Round to seven digits, for a readable file."""
     if isinstance(metrics, dict):
         return {name: _rounded(value) for name, value in metrics.items()}
     return float(f"{metrics:.7g}")
 
 
 def resident_mb():
-    """Resident memory of this process in MB (10**6 bytes): now on Linux, at its peak elsewhere."""
+    """Resident memory of this process in MB (10**6 bytes): current on Linux, peak elsewhere."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,4 +1,4 @@
-"""The parts of a training run put together, and the verbs that the loop in ``train.py`` is made of."""
+"""A training run and the operations of the loop in ``train.py``."""
 
 import sys
 
@@ -29,10 +29,10 @@ class Trainer:
     Collective: every rank must call the constructor and each method.
 
     Args:
-        parts: what makes the policy and what learns, as ``factory`` does.
+        parts: makes the policy and the learner, as ``factory`` does.
 
     Attributes:
-        config: the settings, with the number of envs per rank that the run really has.
+        config: the settings, with the actual number of envs per rank.
         counters: the run's counters, equal on all ranks.
     """
 
@@ -49,7 +49,7 @@ class Trainer:
         self._learner = parts.make_learner(config, policy, world, self._phases)
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
-        self._stats = None  # of the newest update
+        self._stats = None  # metrics of the newest update
         self._played = 0  # steps of this rank in the newest round
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
@@ -83,23 +83,23 @@ class Trainer:
 
     @property
     def skipped_in_row(self):
-        """How many of the newest updates had a gradient that was not finite."""
+        """The number of newest updates in a row with a gradient that was not finite."""
         return self._learner.skipped_in_row
 
-    # -- the loop's verbs -------------------------------------------------------------------------------
+    # -- operations of the loop ---------------------------------------------------------------------------
 
     def play(self, stop=False):
         """Play one round of this rank's envs: a list of ``Trajectory``, one per env.
 
-        None if ``stop`` became true on a rank. The partial round is discarded then, and every env is restored to where
-        the round began, or starts a new game if it cannot be saved.
+        None if ``stop`` became true on a rank. The partial round is then discarded, and every env is restored to the
+        start of the round, or begins a new game if it cannot be saved.
         """
         if self._copies:
             stop = StopOrLost(stop, self._world)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
             trajectories = self._player.play(self._network, stop)
-        with self._phases("wait"):  # for the ranks that play longest
+        with self._phases("wait"):  # for the slowest rank
             (stopped,) = self._world.any(stop)
         if stopped:
             for env, state in zip(self._player.envs, before):
@@ -112,7 +112,7 @@ class Trainer:
         return trajectories
 
     def learn(self, trajectories):
-        """Learn from a round that ``play`` returned, and count it: all ranks do, or none."""
+        """Run one update on a round of ``play`` and count it, on all ranks or on none."""
         envs = self._player.envs
         with self._phases("allreduce"):
             parts = self._world.gather_all([(env.index, *_counts(t)) for env, t in zip(envs, trajectories)])
@@ -133,7 +133,7 @@ class Trainer:
             self._learner.refresh(self._network)
 
     def report(self):
-        """Write this update's metrics and show the progress."""
+        """Write this update's metrics and print the progress."""
         counters, learner = self.counters, self._learner
         if self._trace:
             self._trace.add(counters.update, self._phases, self._played)
@@ -157,7 +157,7 @@ class Trainer:
             self._run_log.write(metrics)
 
     def keep(self):
-        """Prove that the ranks agree and save the run, each when it is due."""
+        """Check the weights and save the run, each when it is due."""
         if self.counters.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.counters.update)
         if self._unsaved >= self.config.checkpoint_every:
@@ -166,7 +166,7 @@ class Trainer:
             self._copies.make_ahead()
 
     def save(self):
-        """Write a checkpoint of the whole run, after a proof that its ranks agree."""
+        """Write a checkpoint of the whole run, after a check that all ranks hold equal weights."""
         with self._phases("record"):
             learner, envs = self._learner, self._player.envs
             check_weights(self._world, learner.policy.theta, self.counters.update)
@@ -178,35 +178,35 @@ class Trainer:
             self._unsaved = 0
 
     def finish(self, reason, finished, stop):
-        """Save, say why it ends and how long after a signal, and mark the folder DONE if it is finished."""
+        """Save, print the reason and the time since a signal, and mark the folder DONE if it is finished."""
         self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
         self._world.on_root(self._close_run_log, reason, finished, waited)
         if self._copies:
-            self._world.agree()  # or some leave, and the others wait for them
+            self._world.agree()  # else some ranks leave while others wait for them
         if self._trace:
             self._trace.add(self.counters.update, self._phases, 0)
             self._trace.close()
 
-    # -- without a rank that died -----------------------------------------------------------------------
+    # -- failed ranks -------------------------------------------------------------------------------------
 
     def _keep_in_memory(self):
-        """With ``--elastic``: what a round begins with, on another rank too. Collective."""
+        """With ``--elastic``, copy the envs' states to another rank. Collective."""
         if self._copies:
             with self._phases("record"):
                 self._copies.exchange(self._player.envs)
 
     def survive(self, error):
-        """Take the round back and go on without the ranks that ``error`` says are gone; False if it does not say so.
+        """Discard the round and continue without failed ranks; False if ``error`` is not a rank failure.
 
-        Collective among those that are left.
+        Collective among the surviving ranks.
         """
         begun = self._world.clock()
         while self._copies and (self._world.is_loss(error) or self._world.broken()):
             try:
                 self._shrink(begun)
                 return True
-            except Exception as another:  # one more may be lost
+            except Exception as another:  # another rank may fail
                 if not self._world.is_loss(another):
                     raise
         return False
@@ -218,12 +218,12 @@ class Trainer:
         learner.restore(learner.kept)
         updates, unsaved = zip(*world.gather_all((self.counters.update, self._unsaved)))
         if len(set(updates)) > 1:
-            raise RuntimeError(f"ranks that are left are after updates {updates}")
+            raise RuntimeError(f"the surviving ranks are at different updates: {updates}")
         self._unsaved = max(unsaved)
         self._player.envs = self._copies.dealt(self._player.envs, self._make_env)
         written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
-        if self._stats:  # what an update that all have learned from may lack
+        if self._stats:  # the newest update may lack its report or checkpoint
             if written < self.counters.update:
                 self.report()
             self.keep()
@@ -232,19 +232,19 @@ class Trainer:
         return Env(index, self.config, self._env_spec, game)
 
     def _log_loss(self, lost, begun):
-        """Say who was lost, on a new rank 0 too; the update of the last line of metrics."""
+        """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""
         if self._run_log is None:
             if not self._folder.starts():
                 raise RunError(
-                    f"rank 0 is gone, and the host of the next one does not see the run folder {self._folder.path}: "
-                    "put it where all hosts do"
+                    f"rank 0 failed, and the host of the new rank 0 does not see the run folder {self._folder.path}: "
+                    "use a folder that all hosts share"
                 )
             self._folder.open()
             self._run_log = RunLog()
             self._run_log.take_over(self.config, self._folder, self.counters)
         return self._run_log.lost(lost, self._world.size, self._world.clock() - begun)
 
-    # -- what is written --------------------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------------------------
 
     def _open_run_log(self, places):
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), places)
@@ -254,7 +254,7 @@ class Trainer:
         self._run_log.close(reason, finished, waited)
 
     def _open_trace(self, host):
-        """This rank's trace; its time 0 is now, on rank 0's clock."""
+        """Open this rank's trace; its time 0 is now, on rank 0's clock."""
         folder = self._world.on_root(self._folder.make, "trace")
         zero = self._world.broadcast_(np.array([self._world.clock()]))[0]
         zero += clocks.ahead(self._world, self._world.clock, rounds=21)
@@ -262,6 +262,6 @@ class Trainer:
 
 
 def _counts(trajectory):
-    """What the run counts of an env's round: steps, games, errors, and the sum and number of its rewards."""
+    """Counts of an env's round: steps, games, errors, and the sum and number of its rewards."""
     t = trajectory
     return t.length, t.games, t.errors, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))

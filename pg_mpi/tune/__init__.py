@@ -1,1 +1,1 @@
-"""Many trainings at once, each on a few ranks of one job, and the settings that they prove best."""
+"""Tune settings: many training runs at once, each on a group of ranks of one job."""

@@ -1,4 +1,4 @@
-"""Try settings on groups of ranks: ``mpirun -n 8 python -m pg_mpi.tune --ranks-per-trial 2 --space space.toml``."""
+"""Tune settings on groups of ranks: ``mpirun -n 8 python -m pg_mpi.tune --ranks-per-trial 2 --space space.toml``."""
 
 import contextlib
 import dataclasses
@@ -27,16 +27,16 @@ FINISHED, AGAIN = 0, 75
 
 
 def parser():
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(
         prog="python -m pg_mpi.tune",
-        description="Try settings of the trainer, many at once: the ranks of the job are split into groups, each of "
-        "which trains with settings that Optuna proposes, for as long as the budget says; who is behind others after "
-        "1/8, 1/4 or 1/2 of it is pruned (successive halving). Several jobs may work on one study, and the same "
-        "command goes on with one that was broken off. Exit codes as the trainer's: 75 for run me again.",
+        description="Tune settings of the trainer. The ranks of the job are split into groups; each group trains with "
+        "settings that Optuna proposes until the budget is spent. Trials that are behind others after 1/8, 1/4 or 1/2 "
+        "of it are pruned (successive halving). Several jobs may work on one study, and the same command resumes an "
+        "interrupted one. Exit codes as the trainer's: 75 means run me again.",
         epilog="A space is a TOML file with a table for each setting to try, as [learning_rate] with low = 1e-4, "
         "high = 3e-3 and log = true; [num_steps] with low = 128, high = 512 and step = 128; [hidden] with choices = "
-        "[32, 64]. Every other flag is one of pg_mpi.train, for all trials alike. Beside FILE.journal, FILE.trials "
+        "[32, 64]. Every other flag is one of pg_mpi.train, for all trials. Next to FILE.journal, FILE.trials "
         "holds a run folder for each trial, trials.csv, study.png (extra: plot), and best.json for --preset.",
         allow_abbrev=False,
     )
@@ -47,14 +47,14 @@ def parser():
     p.add_argument("--trials", metavar="N", default="32", help="trials of the study, over all jobs (default: 32)")
     p.add_argument("--budget", metavar="TIME", default="00:02:00", help="training time of a trial (default: 00:02:00)")
     p.add_argument("--ranks-per-trial", metavar="K", default="1", help="ranks of a group (default: 1)")
-    p.add_argument("--max-walltime", metavar="TIME", help="checkpoint and exit 75 after so long")
+    p.add_argument("--max-walltime", metavar="TIME", help="checkpoint and exit 75 after this time")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What the command line says: ``config`` and ``given`` are the trainer's, for all trials alike."""
+    """The parsed command line. ``config`` and ``given`` are the trainer's and apply to all trials."""
 
     config: TrainConfig
     given: set
@@ -68,9 +68,9 @@ class Plan:
 
 
 def main(world, argv, stop):
-    """Tune as the command line says; the process's exit code. Collective: every rank must call this."""
+    """Run the study and return the exit code. Collective: every rank must call this."""
     plan = world.on_root(_plan, argv, world.size)
-    from pg_mpi.tune.board import Board  # after the launch was found sane
+    from pg_mpi.tune.board import Board  # imported after the checks
 
     dog = Watchdog(plan.config.watchdog, world.rank, world.size)
     group = world.group(world.rank // plan.ranks_per_trial)
@@ -80,7 +80,7 @@ def main(world, argv, stop):
     def progress():
         dog.feed()
         if board:
-            with contextlib.suppress(Exception):  # a table that cannot be shown is no reason for a trial to fail
+            with contextlib.suppress(Exception):  # a display error must not fail a trial
                 board.refresh()
 
     stopped = work(group, ours, plan, Until(stop, plan.max_walltime), progress)
@@ -90,7 +90,7 @@ def main(world, argv, stop):
 
 
 class Until:
-    """A stop flag that is also set once the time is over."""
+    """Stop flag that is also set once the walltime is over."""
 
     def __init__(self, stop, seconds):
         self._stop, self._end = stop, None if seconds is None else time.monotonic() + seconds
@@ -105,12 +105,12 @@ class Until:
         return self._stop.age()
 
     def reason(self):
-        """Why to stop, or None."""
+        """Reason to stop, or None."""
         return self._stop.reason() or ("the walltime is over" if self._late() else None)
 
 
 def work(group, ours, plan, stop, progress):
-    """Play one trial after the other; whether it was stopped. Collective in the group."""
+    """Play trials until none is left; return whether it was stopped. Collective in the group."""
     from pg_mpi.tune import trial
 
     while not group.any(stop.reason() is not None)[0]:
@@ -137,7 +137,7 @@ def _plan(argv, ranks):
     usual = TrainConfig()
     if refused := [name for name in sorted(REFUSED) if getattr(config, name) != getattr(usual, name)]:
         flag = f"--{refused[0].replace('_', '-')}"
-        raise UsageError(f"{flag} means nothing here, on the command line or in a preset: each trial has its own")
+        raise UsageError(f"{flag} does not apply here, on the command line or in a preset: each trial has its own")
     study.check()
     dimensions = space.read(args.space)
     if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
@@ -166,18 +166,18 @@ def _close(board, plan, argv, ranks, stopped):
     rows = board.close(functools.partial(preset_of, plan), facts)
     states = [row.state for row in rows]
     if stopped:
-        print("stopped: the same command goes on", flush=True)
+        print("stopped: run the same command again to resume", flush=True)
     if plan.json:
         print(json.dumps({"stopped": stopped, "trials": [dataclasses.asdict(row) for row in rows]}), flush=True)
     if stopped:
         return AGAIN
     if rows and "complete" not in states and "running" not in states:
-        raise RunError(f"none of {len(states)} trials came to its end: {rows[-1].why or 'all were pruned'}")
+        raise RunError(f"none of {len(states)} trials was completed: {rows[-1].why or 'all were pruned'}")
     return FINISHED
 
 
 def preset_of(plan, params):
-    """The settings of a trial that are not the defaults of its env, and another env_id, as a preset file has them."""
+    """Return a trial's settings that differ from its environment's defaults, as a preset file holds them."""
     chosen = dataclasses.replace(plan.config, **space.parsed(params))
     known = TrainConfig(**env_defaults(chosen.env_id)).identity() | {"seed": chosen.seed, "env_id": TrainConfig.env_id}
     return {name: value for name, value in chosen.identity().items() if value != known[name]}

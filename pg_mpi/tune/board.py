@@ -1,4 +1,4 @@
-"""What rank 0 shows of a study: a live table, and in the end its files."""
+"""Progress table and result files of a study, on rank 0."""
 
 import sys
 import time
@@ -11,24 +11,24 @@ from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.tune import pictures
 
 KIND = ("tune", 1)
-EVERY = 2.0  # seconds between two looks
-SHOWN = 24  # trials on a terminal
+EVERY = 2.0  # seconds between two refreshes
+SHOWN = 24  # maximum number of trials on a terminal
 
 
 def settings_of(params):
-    """``name=value`` of each setting."""
+    """Format settings as ``name=value``."""
     texts = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in params.items()}
     return " ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def line_of(row):
-    """A trial's line of the table."""
+    """Format a trial as a row of the table."""
     score = "" if row.score is None else f"{row.score:+.2f}"
     return f"{row.slot:>5}  {row.state:<9}{score:>8}   {settings_of(row.params)}{'   ' + row.why if row.why else ''}"
 
 
 class Board:
-    """On a terminal a table that rewrites itself; in a log a line for each trial that has ended."""
+    """A live table on a terminal; in a log, a line for each finished trial."""
 
     def __init__(self, study, trials):
         self._study, self._trials, self._begun = study, trials, time.monotonic()
@@ -39,7 +39,7 @@ class Board:
         self._say(f"{'trial':>5}  {'state':<9}{'score':>8}   settings")
 
     def refresh(self):
-        """Show what is new, if it is time."""
+        """Show new results, at most every ``EVERY`` seconds."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
@@ -67,9 +67,9 @@ class Board:
         print(line, file=self._stream, flush=True)
 
     def close(self, preset, facts):
-        """Write trials.csv, pictures and, with its settings, best.json; the rows.
+        """Write trials.csv and, if a trial is complete, best.json and study.png; return the rows.
 
-        ``preset``: (params) → the settings of such a trial, as a preset file has them.
+        ``preset``: function from a trial's ``params`` to the settings of a preset file.
         """
         self._next = 0.0
         self.refresh()

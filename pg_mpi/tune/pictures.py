@@ -1,13 +1,13 @@
-"""A study → a picture."""
+"""Draw a study."""
 
 from pg_mpi.files.figure_file import axes_of
 
 COLOURS = {"complete": "C0", "pruned": "0.7", "failed": "C3", "running": "C1"}
-MOST = 5  # settings
+MOST = 5  # maximum number of settings drawn
 
 
 def draw_study(path, rows, dimensions):
-    """The score of each trial, in order and against each setting; the best so far as a line."""
+    """Draw the score of each trial, in order with the best so far, and against each setting."""
     shown = dimensions[:MOST]
     with axes_of(path, columns=1 + len(shown), size=(3.6 * (1 + len(shown)), 3.6)) as panels:
         scored = [row for row in rows if row.score is not None]

@@ -1,4 +1,4 @@
-"""Which settings are tried: a TOML file with a table for each.
+"""The search space: a TOML file with a table for each setting.
 
 [learning_rate]
 low = 1e-4
@@ -27,7 +27,7 @@ KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "s
 
 @dataclasses.dataclass(frozen=True)
 class Dimension:
-    """A setting's values: ``choices``, or numbers from ``low`` to ``high``, whole ones where both are."""
+    """Values of a setting: ``choices``, or numbers from ``low`` to ``high``, integers if both are."""
 
     name: str
     choices: tuple = ()
@@ -37,7 +37,7 @@ class Dimension:
     step: float | None = None
 
     def suggest(self, trial):
-        """This trial's value, as Optuna proposes it."""
+        """Return the value that Optuna proposes for a trial."""
         if self.choices:
             return trial.suggest_categorical(self.name, self.choices)
         if isinstance(self.low, int) and isinstance(self.high, int):
@@ -46,7 +46,7 @@ class Dimension:
 
 
 def read(path):
-    """The dimensions of a file, a list of ``Dimension``. Raises ``UsageError``."""
+    """Read the dimensions of a file, a list of ``Dimension``. Raises ``UsageError``."""
     try:
         import tomllib
     except ImportError:  # Python 3.10
@@ -86,5 +86,5 @@ def _dimension(path, name, table):
 
 
 def parsed(params):
-    """Proposed values as ``TrainConfig`` has them."""
+    """Convert proposed values to those of ``TrainConfig``."""
     return {name: FIELDS[name]["parse"](value) for name, value in params.items()}

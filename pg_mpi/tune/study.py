@@ -1,8 +1,8 @@
-"""The study: which settings come next, and how each trial fared. The only door to Optuna; leaders of groups only.
+"""The study: proposes settings and records results. Only rank 0 of a group uses it. The only module to import Optuna.
 
-It lives in a journal file, which any number of jobs may append to at once. Trials have numbers of their own here,
-*slots* 0, 1, 2 ..., each with a folder and a lock in it that its group holds while it plays: a slot whose lock is free
-and whose trial is not over was left behind by a job that was killed, and whoever takes the lock goes on with it.
+A study is stored in a journal file, to which any number of jobs can append at once. Trials are numbered by *slots* 0,
+1, 2 .... A slot has a folder with a lock, which a group holds while it plays the trial. A slot with a free lock and an
+unfinished trial was left by a killed job; the group that takes the lock resumes the trial.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ PARTS = 2 ** (RUNGS - 1)
 
 
 def check():
-    """Raise ``UsageError`` where Optuna is missing."""
+    """Raise ``UsageError`` if Optuna is missing."""
     try:
         import optuna  # noqa: F401
     except ImportError:
@@ -35,7 +35,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is known of a trial: ``state`` is running, complete, pruned or failed; ``score`` its last mean, or None."""
+    """State of a trial: ``state`` is running, complete, pruned or failed; ``score`` is its last mean, or None."""
 
     slot: int
     state: str
@@ -48,10 +48,10 @@ class Study:
     """A study in its journal file.
 
     Args:
-        path: of the journal. The trials' folders are in ``path`` with .trials for .journal.
+        path: of the journal. The trials' folders are in ``path`` with .trials in place of .journal.
         dimensions: list of ``Dimension``.
-        trials: how many there are to be, over all jobs.
-        seed: of what is proposed.
+        trials: number of trials, over all jobs.
+        seed: root of the samplers' random streams.
     """
 
     def __init__(self, path, dimensions, trials, seed):
@@ -63,14 +63,14 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
-        storage = JournalStorage(JournalFileBackend(os.path.abspath(path)))  # its lock is a link, and relative to it
+        storage = JournalStorage(JournalFileBackend(os.path.abspath(path)))  # Optuna's lock is a symlink to it
         self._study = optuna.create_study(
             storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
         )
         self._claim = self._trial = None
 
     def check_same(self, settings):
-        """Raise ``UsageError`` if the study has trials of other ``settings``, a JSON-able dict; else note these."""
+        """Raise ``UsageError`` if the study was begun with other ``settings``, a JSON-able dict; else store them."""
         known = self._study.user_attrs.get("settings")
         if known is None:
             self._study.set_user_attr("settings", settings)
@@ -81,7 +81,7 @@ class Study:
             )
 
     def next_task(self):
-        """A trial that nobody plays: one left behind, or a new one; None if there is none. It is this group's now."""
+        """Claim an unfinished trial that no group plays, or a new one; return its ``Task``, or None without any."""
         for slot in range(self._trials):
             folder = os.path.join(self.folder, f"{slot:04d}")
             claim = take_lock(RunFolder(folder).make("."), "claim")
@@ -97,7 +97,7 @@ class Study:
         return None
 
     def _ask(self, slot):
-        """A new trial for a slot. Its sampler has a stream of its own, or all groups would begin alike."""
+        """Create a trial for a slot. Each slot has its own random stream, so that groups propose different settings."""
         seed = int(stream(self._seed, TUNE, slot).integers(2**32))
         self._study.sampler = self._optuna.samplers.TPESampler(seed=seed)
         trial = self._study.ask()
@@ -107,19 +107,19 @@ class Study:
         return trial
 
     def _of_slot(self):
-        """The trials by slot; of several for one, as a job leaves that is killed in ``_ask``, the newest."""
+        """Trials by slot; the newest where a job killed in ``_ask`` has left several."""
         names = {dimension.name for dimension in self.dimensions}
         trials = self._study.get_trials(deepcopy=False)
         whole = [trial for trial in trials if "slot" in trial.user_attrs and names <= set(trial.params)]
         return {trial.user_attrs["slot"]: trial for trial in whole}
 
     def report(self, part, score):
-        """Say how the trial fares after ``part`` of ``PARTS`` of its budget; whether it is to be pruned."""
+        """Report the score after ``part`` of ``PARTS`` of the budget; return whether to prune the trial."""
         self._trial.report(score, part)
         return self._trial.should_prune()
 
     def tell(self, state, score=None, why=""):
-        """How the trial ended: complete, pruned or failed; it is nobody's any more."""
+        """Record how the trial ended (complete, pruned or failed) and release its slot."""
         states = self._optuna.trial.TrialState
         kind = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
         self._trial.set_user_attr("why", why)
@@ -140,5 +140,5 @@ class Study:
 
 
 def folder_of(path):
-    """Where a study's trials are."""
+    """Folder of a study's trials."""
     return path.removesuffix(".journal") + ".trials"

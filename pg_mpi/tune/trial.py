@@ -1,4 +1,4 @@
-"""One trial: an ordinary training on the ranks of a group, as long as its budget, pruned where others do better."""
+"""One trial: a training run of a group, limited by a budget and pruned if other trials are better."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ COMPLETE, PRUNED, FAILED, STOPPED = "complete", "pruned", "failed", "stopped"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a trial ended: its state, its score (mean of its last 100 games, or None) and why it failed."""
+    """Result of a trial: state, score (mean of the last 100 games, or None) and the reason of a failure."""
 
     state: str
     score: float | None = None
@@ -21,20 +21,20 @@ class Outcome:
 
 
 def play(group, config, given, budget, stop, report, progress, output):
-    """Train until the budget is spent, a signal comes, ``report`` says no, or a rank fails: an ``Outcome``.
+    """Train until the budget is spent, a signal arrives, ``report`` prunes, or a rank fails; return an ``Outcome``.
 
-    Collective in the group. What is raised on one of its ranks ends the trial on all of them, and only that; what MPI
-    raises within a call ends the job.
+    Collective in the group. An exception on one of its ranks ends the trial on all of them; one that MPI raises within
+    a call ends the job.
 
     Args:
         group: a ``World`` of ``World.group``.
         budget: training seconds, over all starts of the trial.
-        report: (part of ``PARTS``, score) → whether to prune; called on the group's rank 0 alone.
-        output: where the trainer's own lines go, a text file.
+        report: function (part of ``PARTS``, score) → whether to prune; called on the group's rank 0 only.
+        output: text file for the trainer's output.
     """
     now = type(group).clock
     begun = now()
-    group.clock = lambda: STARTED + now() - begun  # a trial's seconds are its own
+    group.clock = lambda: STARTED + now() - begun  # each trial counts its own seconds
     problem, outcome = None, None
     with contextlib.redirect_stdout(output):
         try:
@@ -52,7 +52,7 @@ def play(group, config, given, budget, stop, report, progress, output):
 
 def _play_on(group, trainer, judge, stop, progress):
     while True:
-        if one_round(group, trainer, stop) is not None:  # the trial has no budget of its own but ours
+        if one_round(group, trainer, stop) is not None:  # a stop: the trainer itself has no limit set
             return Outcome(STOPPED)
         progress()
         verdict = group.on_root(judge, trainer.seconds, trainer.counters.return_mean)
@@ -68,7 +68,7 @@ def _play_on(group, trainer, judge, stop, progress):
 
 
 class Judge:
-    """Says after each update whether a trial goes on (None), is ``PRUNED``, or ``COMPLETE``."""
+    """Decide after each update whether a trial continues (None), is ``PRUNED``, or ``COMPLETE``."""
 
     def __init__(self, budget, report):
         self.budget, self._report, self._part = budget, report, 0

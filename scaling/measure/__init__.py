@@ -1,1 +1,1 @@
-"""Measuring speed: real runs on this machine's cores."""
+"""Measurements of the speed of real runs."""

@@ -1,10 +1,9 @@
-"""``python -m scaling.measure.bandit_speed``: the bandit testbed as the story ran it, as an honest loop, and as ours.
+"""Time the bandit testbed in three ways: ``python -m scaling.measure.bandit_speed``.
 
-The story: a bandit whose values live in a dict, whose settings are read from an omegaconf object in the loop, whose
-debug lines are formatted although nobody reads them, and whose argmax converts types four times; each of the last three
-was found with a profiler, and together they made it 30 times slower than it need be. The honest loop is the same agent
-in clean Python and numpy, one run after the other; the culprits are then added to it one at a time. Ours is
-``pg_mpi.bandit`` on one rank, then on as many as asked for, with Amdahl's law through its speeds.
+``story``: an agent with its values in a dict, settings read from an omegaconf object in the loop, debug lines that are
+formatted but not printed, and an argmax with four type conversions. A profiler found the last three, which made it 30
+times slower. ``honest``: the same agent in plain Python and numpy, one run after the other, also with each of the slow
+parts alone. ``ours``: ``pg_mpi.bandit`` on one rank, then on several, with Amdahl's law fitted to the speeds.
 """
 
 import json
@@ -38,21 +37,21 @@ _log = logging.getLogger("bandit")
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.bandit_speed",
-        description="Time the epsilon-greedy bandit (10 arms, 1,000 steps) three ways in turns, in nanoseconds for a "
-        "step of a run: the story's way, an honest loop of clean Python and numpy, and pg_mpi.bandit; and the honest "
-        "loop with each of the story's culprits alone. Then pg_mpi.bandit on several ranks. It starts its own ranks.",
-        epilog="Needs the extra compare (omegaconf). Let nothing else run meanwhile.",
+        description="Time the epsilon-greedy bandit (10 arms, 1,000 steps), nanoseconds per step of a run: a slow "
+        "agent (story), a loop in plain Python and numpy (honest), the loop with each slow part alone, and "
+        "pg_mpi.bandit (ours), in turns. Then time pg_mpi.bandit on several ranks. The command starts its own ranks.",
+        epilog="Needs the extra compare (omegaconf). Run nothing else on the machine meanwhile.",
         allow_abbrev=False,
     )
-    p.add_argument("--runs", default="2000", metavar="R", help="bandits of ours on one rank (default: 2000)")
-    p.add_argument("--loop-runs", default="20", metavar="R", help="bandits of each of the loops (default: 20)")
-    p.add_argument("--repeats", default="5", metavar="K", help="turns, whose medians count (default: 5)")
+    p.add_argument("--runs", default="2000", metavar="R", help="runs of pg_mpi.bandit on one rank (default: 2000)")
+    p.add_argument("--loop-runs", default="20", metavar="R", help="runs of each of the loops (default: 20)")
+    p.add_argument("--repeats", default="5", metavar="K", help="repeats; medians are reported (default: 5)")
     p.add_argument("--ranks", default="1,2", metavar="N,N", help="ranks of pg_mpi.bandit (default: 1,2)")
     p.add_argument("--out", metavar="FOLDER", help="also write bandit.csv and bandit.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
@@ -60,13 +59,13 @@ def parser():
 
 
 def greedy(values, rng):
-    """The arm of the highest value, drawn among equals."""
+    """The arm of the highest value, with random tie-breaking."""
     best = np.flatnonzero(values == values.max())
     return best[0] if len(best) == 1 else rng.choice(best)
 
 
 def converting_greedy(values, rng):
-    """The same by way of a list, an array, a list again, and a list of keys, as the story's argmax."""
+    """``greedy`` through a list, an array, a list again and a list of keys, as in the story."""
     values = values if isinstance(values, dict) else dict(enumerate(values))
     array = np.array(list(values.values()))
     best = np.argwhere(array == np.max(array)).flatten().tolist()
@@ -74,7 +73,7 @@ def converting_greedy(values, rng):
 
 
 def loop(settings, rng, values, choose=greedy, chatty=False):
-    """One run of the agent: its average reward. ``values``: an array or a dict of estimates, one per arm, all 0."""
+    """Run the agent once. Returns its average reward. ``values``: array or dict of estimates, one per arm, all 0."""
     means = rng.standard_normal(settings.bandit.arms)
     counts = np.zeros(settings.bandit.arms)
     total = 0.0
@@ -91,14 +90,14 @@ def loop(settings, rng, values, choose=greedy, chatty=False):
 
 
 def ways(hear=lambda average: None):
-    """The loops to time by name: functions of a number of runs. ``hear``: called with each run's average reward.
+    """Loops to time, by name: functions of a number of runs. ``hear``: called with each run's average reward.
 
     Raises ``UsageError`` without omegaconf.
     """
     try:
         from omegaconf import OmegaConf
     except ImportError:
-        raise UsageError("the story's way needs omegaconf: pip install 'pg_mpi[compare]'") from None
+        raise UsageError("the story loop needs omegaconf: pip install 'pg_mpi[compare]'") from None
     facts = {"bandit": {"arms": ARMS}, "run": {"steps": STEPS}, "agent": {"epsilon": EPSILON}}
     plain = SimpleNamespace(**{name: SimpleNamespace(**part) for name, part in facts.items()})
     slow = OmegaConf.create(facts)
@@ -124,13 +123,13 @@ def ways(hear=lambda average: None):
 
 
 def ours(runs):
-    """``runs`` bandits the way of ``pg_mpi.bandit``, in this process."""
+    """Play ``runs`` runs with ``pg_mpi.bandit`` in this process."""
     task = SimpleNamespace(arms=ARMS, steps=STEPS, mean=0.0, drift=0.0, seed=SEED)
     testbed.play(task, [plan.parse(OURS)], range(runs))
 
 
 def in_turns(loops, loop_runs, runs, repeats):
-    """Nanoseconds for a step of a run of each way, a list of ``repeats`` each."""
+    """Nanoseconds per step of a run for each way, a list of ``repeats`` each."""
     found = {name: [] for name in [*loops, "ours"]}
     for repeat in range(repeats):
         for name in list(found)[:: -1 if repeat % 2 else 1]:
@@ -143,7 +142,7 @@ def in_turns(loops, loop_runs, runs, repeats):
 
 
 def over_ranks(counts, runs, repeats):
-    """``pg_mpi.bandit`` on each number of ranks in turns: (ranks, steps of runs per second) of each measurement."""
+    """Time ``pg_mpi.bandit`` on each number of ranks in turns: (ranks, steps of runs per second) each."""
     found = []
     for repeat in range(repeats):
         for ranks in counts:
@@ -158,7 +157,7 @@ def over_ranks(counts, runs, repeats):
 
 
 def main(argv):
-    """Measure and tell; the process's exit code."""
+    """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args = parser().parse(argv)
     runs, loop_runs, repeats = (

@@ -1,4 +1,4 @@
-"""What a flag of the trainer costs: ``python -m scaling.measure.cost --of=--trace --ranks 2``."""
+"""Measure the cost of a training flag: ``python -m scaling.measure.cost --of=--trace --ranks 2``."""
 
 import json
 import os
@@ -20,28 +20,28 @@ PATIENCE = 600.0  # seconds
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.cost",
-        description="Train with and without some flags in turns, as many steps each from the same seed, and tell the "
-        "ratio of their times with its 95 % interval. It starts its own ranks: no mpirun in front.",
-        epilog="Every other flag is one of pg_mpi.train, for all runs alike. The time is that from the end of the "
-        "first update to the end of the last. Which of the two goes first changes from pair to pair. Let nothing else "
-        "run meanwhile.",
+        description="Train with and without some flags in turns, for the same number of steps from the same seed, and "
+        "report the ratio of the times with its 95 % interval. The command starts its own ranks: run it without "
+        "mpirun.",
+        epilog="All other flags are those of pg_mpi.train and apply to all runs. Times are measured from the end of "
+        "the first update to the end of the last. The order alternates between pairs. Run nothing else meanwhile.",
         allow_abbrev=False,
     )
-    p.add_argument("--of", metavar="FLAGS", required=True, help="what is compared with nothing, as --of=--trace")
+    p.add_argument("--of", metavar="FLAGS", required=True, help="flags to measure, such as --of=--trace")
     p.add_argument("--ranks", metavar="N", default="1", help="number of ranks (default: 1)")
     p.add_argument("--repeats", metavar="K", default="8", help="pairs of runs, at least 2 (default: 8)")
     p.add_argument("--steps-per-rank", metavar="T", default="15000", help="length of each run (default: 15000)")
-    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
     p.add_argument("--out", metavar="FOLDER", help="also write cost.csv there")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Measure and tell; the process's exit code."""
+    """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, rest = parser().parse_known_args(argv)
     flags = checked(_words, args.of, "--of")
@@ -88,7 +88,7 @@ def _words(text):
 
 
 def seconds(ranks, flags, steps):
-    """Seconds of a real run of so many steps between the ends of its first and its last update."""
+    """Seconds between the ends of the first and the last update of a real run of ``steps`` steps."""
     with timed_run.trained(ranks, flags, PATIENCE) as folder:
         lines = timed_run.read_metrics(folder)
     timed_run.check_whole(lines, steps)

@@ -1,7 +1,7 @@
-"""Karpathy's method as the ancestor of 2016 ran it, on every rank: dense float64 products, a sum of gradients a game.
+"""Karpathy's method as in the 2016 ancestor: dense float64 products on every rank, gradients summed after each game.
 
-pg_mpi's own policies are sparse and hardly call BLAS, so they cannot show what BLAS threads do. This stands for
-programs that live in dense products: 200 x 6,400 at each step, the same again for the gradient of a game.
+pg_mpi's policies are sparse and hardly call BLAS, so they do not show the effect of BLAS threads. This baseline
+represents programs dominated by dense products: 200 x 6,400 per step, and again for the gradient of a game.
 ``scaling.measure.threads`` starts it:
 
     python -m scaling.measure.dense_baseline FILE SECONDS
@@ -42,11 +42,11 @@ class Dense:
         self._observation = self._encoder.start(self._game.screen)
 
     def weights(self):
-        """The layers, views: (HIDDEN, POSITIONS) and (HIDDEN,)."""
+        """Views of the layers: (HIDDEN, POSITIONS) and (HIDDEN,)."""
         return self._theta[:-HIDDEN].reshape(HIDDEN, POSITIONS), self._theta[-HIDDEN:]
 
     def play(self, until):
-        """One game, or as much of it as fits until a time: inputs, hidden, choices less probabilities, rewards."""
+        """Play one game, or until a time: inputs, hidden, choices minus probabilities, rewards."""
         first, last = self.weights()
         inputs, hidden, misses, rewards = [], [], [], []
         while monotonic() < until:
@@ -58,7 +58,7 @@ class Dense:
                 up = 1 / (1 + np.exp(-(last @ h)))
             choice = int(self._uniform() < up)
             with self._phases("emulator"):
-                rewards.append(self._game.act(self._codes[1 - choice]))
+                rewards.append(self._game.step(self._codes[1 - choice]))
                 over = self._game.over()
                 if over:
                     self._game.reset()
@@ -73,7 +73,7 @@ class Dense:
         return inputs, hidden, misses, rewards
 
     def learn(self, inputs, hidden, misses, rewards):
-        """Sum the game's gradient over ranks, and step. Collective: every rank must call this."""
+        """Sum the game's gradient over ranks and take an optimizer step. Collective: every rank must call this."""
         gradient = np.zeros_like(self._theta)
         if rewards:
             with self._phases("gradient"):
@@ -89,17 +89,17 @@ class Dense:
         with self._phases("allreduce"):
             self._world.sum_(gradient)
         with self._phases("optimizer"):
-            gradient /= -self._world.size  # towards more reward
+            gradient /= -self._world.size  # gradient ascent
             self._optimizer.step(self._theta, gradient, self._optimizer.state, 1e-3)
 
 
 def main(world, argv):
-    """Play and learn for a while, and write what came of it. Collective: every rank must call this."""
+    """Play and learn for some seconds and write the result. Collective: every rank must call this."""
     path, seconds = argv[0], float(argv[1])
     world.on_root(launch_env.check_launch, world.size)
     phases = PhaseTimer(monotonic)
     dense = Dense(world, phases)
-    dense.learn(*dense.play(monotonic() + 1))  # wakes the threads and the network
+    dense.learn(*dense.play(monotonic() + 1))  # warm-up of threads and network
     phases.clear()
     world.barrier()
     begun, steps, up = monotonic(), 0, False

@@ -1,4 +1,4 @@
-"""Points of a sweep → rows, efficiency against the fewest ranks, and lines for people."""
+"""Summarise a sweep: rows, efficiency relative to the fewest ranks, and a text table."""
 
 import statistics
 
@@ -6,7 +6,7 @@ NUMBERS = ("sps", "updates_per_s", "cpu_util", "gflops", "rss_mb", "stolen")
 
 
 def flat(result):
-    """A point as a row of ``sweep.csv``."""
+    """Convert a measurement to a row of ``sweep.csv``."""
     row = {
         name: result[name]
         for name in ("ranks", "repeat", *NUMBERS, "exchanges_per_update", "bytes_per_update", "commit", "time")
@@ -17,12 +17,12 @@ def flat(result):
 
 
 def middle(rows, ranks):
-    """The median steps/s of the rows with so many ranks."""
+    """Median steps/s of the rows with ``ranks`` ranks."""
     return statistics.median(row["sps"] for row in rows if row["ranks"] == ranks)
 
 
 def summary(results):
-    """One row a number of ranks: medians over its repeats; efficiency against the fewest ranks."""
+    """One row per number of ranks: medians over its repeats, and efficiency relative to the fewest ranks."""
     rows = []
     for ranks in sorted({result["ranks"] for result in results}):
         group = [result for result in results if result["ranks"] == ranks]
@@ -39,7 +39,7 @@ def summary(results):
 
 
 def table(rows):
-    """The rows as lines for people: speeds, and below them the phases of the mean and of the slowest rank."""
+    """Format the rows as text: speeds, then the phase shares of the mean and of the slowest rank."""
     lines = [
         f"{'ranks':>6}{'steps/s':>11}{'a rank':>8}{'efficiency':>12}{'updates/s':>11}{'CPU':>7}{'Gflop/s':>9}"
         f"{'MB':>6}{'stolen':>8}"
@@ -55,5 +55,5 @@ def table(rows):
         for head, label, key in ((row["ranks"], "mean", "phase_share"), ("", "slowest", "phase_max_share")):
             shares = "".join(f"{row[key][name]:>10.1%}" if name in row[key] else f"{'':>10}" for name in names)
             lines.append(f"{head:>6} {label:>7}{shares}")
-    lines += ["", "stolen: share of the processors' time that this machine's host gave to others meanwhile"]
+    lines += ["", "stolen: share of processor time that the host gave to other machines"]
     return "\n".join(lines)

@@ -1,9 +1,9 @@
-"""``python -m scaling.measure.replay_speed``: what a draw from a weighted replay buffer takes.
+"""Time draws from a weighted replay buffer: ``python -m scaling.measure.replay_speed``.
 
-The story: before each of five million updates of a soft actor-critic, 256 of a million transitions are drawn in
-proportion to their return, shifted so that none is below 0. In numpy all million probabilities are made anew and handed
-to ``choice``; in torch, whose ``multinomial`` takes the weights, that was 2.7 times as fast. Ours is
-``pg_mpi.learning.self_imitation.sum_tree``; every draw is preceded by one new return, as there.
+In the original task, 256 of a million transitions are drawn before each of five million updates of a soft actor-critic,
+in proportion to their returns, shifted so that none is below 0. The numpy way recomputes all probabilities and calls
+``choice``; the torch way passes the weights to ``multinomial`` and was 2.7 times as fast. Ours is
+``pg_mpi.learning.self_imitation.sum_tree``. One new return is written before every draw, as in the task.
 """
 
 import importlib.util
@@ -23,31 +23,30 @@ from scaling import cli
 from scaling.pictures import speed
 
 KIND = ("replay", 1)
-IN_A_ROW = 5  # draws of each way before it is another's turn, which has swept the caches
-MOST_TORCH = 1 << 24  # categories of torch.multinomial
+IN_A_ROW = 5  # consecutive draws of each way, because other ways evict its data from the caches
+MOST_TORCH = 1 << 24  # limit of categories of torch.multinomial
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.replay_speed",
-        description="Time draws without replacement, in proportion to shifted returns, in turns: the story's numpy way "
-        "(probabilities, then choice), its torch way where torch is installed, and ours; then how each grows with the "
-        "number of entries.",
-        epilog="Let nothing else run meanwhile.",
+        description="Time draws without replacement in proportion to shifted returns, in turns: numpy (probabilities, "
+        "then choice), torch if it is installed, and ours; for several numbers of entries.",
+        epilog="Run nothing else on the machine meanwhile.",
         allow_abbrev=False,
     )
     p.add_argument("--entries", default="1e6", metavar="N", help="returns in the buffer (default: 1e6)")
-    p.add_argument("--batch", default="256", metavar="K", help="drawn at once (default: 256)")
-    p.add_argument("--repeats", default="15", metavar="R", help="turns, whose medians count (default: 15)")
-    p.add_argument("--growth", default="1e3,1e4,1e5,1e6,1e7", metavar="N,N", help="entries (default: 1e3 to 1e7)")
+    p.add_argument("--batch", default="256", metavar="K", help="entries per draw (default: 256)")
+    p.add_argument("--repeats", default="15", metavar="R", help="repeats; medians are reported (default: 15)")
+    p.add_argument("--growth", default="1e3,1e4,1e5,1e6,1e7", metavar="N,N", help="other numbers (default: 1e3 to 1e7)")
     p.add_argument("--out", metavar="FOLDER", help="also write replay.csv and replay.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def numpy_way(returns, batch, rng):
-    """(seconds for the probabilities, seconds for the draw)."""
+    """Draw with numpy: (seconds for the probabilities, seconds for the draw)."""
     begun = time.perf_counter()
     lowest = min(returns.min(), 0)
     weights = returns + abs(lowest)
@@ -58,7 +57,7 @@ def numpy_way(returns, batch, rng):
 
 
 def torch_way(returns, batch):
-    """Seconds for both, of a tensor."""
+    """Draw with torch: seconds for the weights and the draw."""
     import torch
 
     begun = time.perf_counter()
@@ -68,7 +67,7 @@ def torch_way(returns, batch):
 
 
 def our_way(tree, batch, rng):
-    """(seconds for writing one return, seconds for the draw)."""
+    """Draw with the sum tree: (seconds for writing one return, seconds for the draw)."""
     place, value = rng.integers(0, tree.capacity, 1), rng.normal(size=1)
     begun = time.perf_counter()
     tree.write(place, value)
@@ -78,7 +77,7 @@ def our_way(tree, batch, rng):
 
 
 def measure(entries, batch, repeats):
-    """Milliseconds of each way with so many entries, medians of ``repeats`` turns: a dict."""
+    """Median milliseconds of each way with ``entries`` entries over ``repeats`` turns: a dict."""
     rng = np.random.default_rng(0)
     returns = rng.normal(size=entries)
     tree = SumTree(entries)
@@ -89,8 +88,8 @@ def measure(entries, batch, repeats):
 
         torch.set_num_threads(1)
         tensor = torch.from_numpy(returns)
-    batch, found = max(1, min(batch, entries // 2)), {}  # choice cannot do with fewer that weigh anything
-    for turn in range(repeats + 1):  # the first one does not count
+    batch, found = max(1, min(batch, entries // 2)), {}  # choice needs as many non-zero weights
+    for turn in range(repeats + 1):  # the first turn is a warm-up
         times = {("prob_ms", "draw_ms"): [numpy_way(returns, batch, rng) for _ in range(IN_A_ROW)]}
         times["our_write_ms", "our_draw_ms"] = ours = [our_way(tree, batch, rng) for _ in range(IN_A_ROW)]
         times["ours_cold_ms",] = [(sum(ours[0]),)]
@@ -106,7 +105,7 @@ def measure(entries, batch, repeats):
 
 
 def main(argv):
-    """Measure and tell; the process's exit code."""
+    """Measure and report. Returns the exit code."""
     args = parser().parse(argv)
     entries = checked(integer(), args.entries, "--entries")
     batch, repeats = checked(integer(), args.batch, "--batch"), checked(integer(), args.repeats, "--repeats")
@@ -118,15 +117,15 @@ def main(argv):
     for size in sizes:
         row = measure(size, batch, repeats)
         rows.append(row)
-        torch = "not there" if row["torch_ms"] is None else f"{row['torch_ms']:.3f}"
+        torch = "none" if row["torch_ms"] is None else f"{row['torch_ms']:.3f}"
         print(
             f"{size:>12,}{row['naive_ms']:>12.3f}{torch:>12}{row['ours_ms']:>12.3f}{row['speedup']:>14.1f}", flush=True
         )
     result = rows[sizes.index(entries)] | {"growth": rows}
     print(
         f"{entries:,} entries: probabilities {result['prob_ms']:.2f} ms and choice {result['draw_ms']:.2f} ms; ours "
-        f"{result['our_draw_ms']:.3f} ms, and {result['our_write_ms']:.3f} ms for a new return before each draw; both "
-        f"{result['ours_cold_ms']:.3f} ms the first time after the other ways swept the caches"
+        f"{result['our_draw_ms']:.3f} ms, and {result['our_write_ms']:.3f} ms to write a return before each draw; "
+        f"{result['ours_cold_ms']:.3f} ms for both with cold caches"
     )
     if args.out:
         write_csv(os.path.join(args.out, "replay.csv"), *KIND, rows, cli.facts("scaling.measure.replay_speed", argv))
@@ -138,7 +137,7 @@ def main(argv):
 
 
 def _counts(words):
-    """Whole numbers with commas."""
+    """Parse comma-separated whole numbers."""
     return [integer()(word) for word in words.split(",")]
 
 

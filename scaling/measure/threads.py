@@ -1,4 +1,4 @@
-"""``python -m scaling.measure.threads``: ranks times BLAS threads, where more ranks make it slower, and the cure."""
+"""Measure steps/s by ranks and BLAS threads per rank: ``python -m scaling.measure.threads``."""
 
 import json
 import os
@@ -16,18 +16,18 @@ from scaling.measure import timed_run
 from scaling.pictures import speed
 
 KIND = ("threads", 1)
-#: Open MPI 4's and 5's way to bind no rank to a core.
+#: Environment that stops Open MPI 4 and 5 from binding ranks to cores.
 UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.threads",
-        description="Steps/s of Karpathy's method in dense float64 products (scaling/measure/dense_baseline.py) on "
-        "each number of ranks with each number of BLAS threads a rank. One thread a rank is how pg_mpi pins them; as "
-        "many as the machine has is what numpy does by itself. It starts its own ranks: no mpirun in front.",
-        epilog="SECONDS x REPEATS for each pair. A BLAS may load fewer threads than told; the table says how many.",
+        description="Measure Karpathy's method in dense float64 products (scaling/measure/dense_baseline.py) "
+        "on each number of ranks with each number of BLAS threads per rank. pg_mpi pins one thread per rank; numpy "
+        "uses all hardware threads by default. The command starts its own ranks: run it without mpirun.",
+        epilog="Takes SECONDS x REPEATS for each pair. A BLAS may load fewer threads; the table lists the number.",
         allow_abbrev=False,
     )
     p.add_argument("--ranks", metavar="N,N", help="numbers of ranks (default: 1, 2, 4 ... twice the usable threads)")
@@ -35,12 +35,12 @@ def parser():
     p.add_argument("--seconds", metavar="S", default="10", help="length of each measurement (default: 10)")
     p.add_argument("--repeats", metavar="K", default="1", help="measurements of each pair (default: 1)")
     p.add_argument("--out", metavar="FOLDER", help="also write threads.csv and threads.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Measure and tell; the process's exit code: 1 if a point failed."""
+    """Measure and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
     args = parser().parse(argv)
     usable = usable_threads()
@@ -74,11 +74,11 @@ def main(argv):
 
 
 def measure(ranks, threads, seconds):
-    """One start of ``scaling.measure.dense_baseline``. Raises ``RuntimeError``."""
+    """Run ``scaling.measure.dense_baseline`` once. Raises ``RuntimeError``."""
     with tempfile.TemporaryDirectory(prefix="threads-") as folder:
         path = os.path.join(folder, "measured.json")
         environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
-        environment |= UNBOUND  # a bound rank would run all its threads on one core, which is another question
+        environment |= UNBOUND  # a bound rank would run all its threads on one core
         line = [*mpirun_command(ranks), sys.executable, "-m", "scaling.measure.dense_baseline", path, str(seconds)]
         code, _, errors = timed_run.run(line, environment)
         if code:
@@ -88,7 +88,7 @@ def measure(ranks, threads, seconds):
 
 
 def row(ranks, threads, results):
-    """One pair: medians over its repeats."""
+    """Medians over the repeats of one pair."""
     shares = {name: statistics.median(r["phase_share"][name] for r in results) for name in results[0]["phase_share"]}
     return {
         "ranks": ranks,
@@ -100,7 +100,7 @@ def row(ranks, threads, results):
 
 
 def table(rows, usable):
-    """The rows as lines for people, and where the wall is."""
+    """Format the rows as text, with the number of ranks beyond which speed drops."""
     lines = [f"{'ranks':>6}{'threads':>9}{'loaded':>8}{'steps/s':>10}{'a rank':>8}{'inference':>11}{'gradient':>10}"]
     for each in rows:
         lines.append(
@@ -112,9 +112,9 @@ def table(rows, usable):
         curve = [each for each in rows if each["threads"] == threads]
         best = max(curve, key=lambda each: each["sps"])
         wall = (
-            f"a wall: {curve[-1]['sps'] / best['sps']:.2f} of it on {curve[-1]['ranks']}"
+            f"falls to {curve[-1]['sps'] / best['sps']:.2f} of it on {curve[-1]['ranks']}"
             if best is not curve[-1]
-            else "no wall"
+            else "no drop"
         )
         lines.append(f"{threads} threads a rank: most on {best['ranks']} ranks, {best['sps']:,.0f} steps/s; {wall}")
     lines.append(f"{usable} usable hardware threads: more ranks than that share them")

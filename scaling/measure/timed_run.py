@@ -1,6 +1,6 @@
-"""One measurement: a real start of the trainer on some ranks for a while, and what its metrics say of it.
+"""Run the trainer for some seconds and summarise its metrics.
 
-The only clocks are the trainer's own (``pg_mpi/run/phase_timer.py`` and ``throughput.py``), read from
+All times are the trainer's own (``pg_mpi/run/phase_timer.py`` and ``throughput.py``), read from
 ``metrics.jsonl``.
 """
 
@@ -18,23 +18,23 @@ from pg_mpi.mpi.launch.mpirun import launcher_for, start_command
 
 STOPPED = 75
 USAGE = 2
-PATIENCE = 180.0  # seconds beyond its budget after which a job counts as hung
-#: What a point tells of the machine, as a mean over its updates by their length.
+PATIENCE = 180.0  # seconds beyond its budget after which a job is killed
+#: Metrics averaged over updates, weighted by duration.
 MEANS = ("cpu_util", "gflops")
 
 
 @contextlib.contextmanager
 def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None, keep=None):
-    """Train for ``seconds``, start-up included, in a folder that is gone afterwards: its path.
+    """Train for ``seconds``, start-up included. Context manager: the path of a temporary run folder.
 
     Args:
         launcher, nodes: as for ``start_command``.
-        environment: the ranks' environment, if not this process's.
-        keep: where the run's folder goes in the end, if it is not to be gone.
+        environment: the ranks' environment (default: this process's).
+        keep: path to move the run folder to (default: delete it).
 
-    Raises ``UsageError`` with the trainer's own words if it refuses the flags, and ``RuntimeError`` if it fails.
+    Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RuntimeError`` if it fails.
     """
-    base = tempfile.mkdtemp(prefix=".measured-", dir=".")  # seen from every node
+    base = tempfile.mkdtemp(prefix=".measured-", dir=".")  # visible from every node
     try:
         folder = Path(base, "run")
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
@@ -55,7 +55,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
 
 
 def stolen():
-    """Processor seconds that this machine's host gave to others since it started, a (stolen, all) pair; Linux."""
+    """(stolen, all) processor ticks since boot; stolen ones the host gave to other machines. Linux only."""
     with contextlib.suppress(OSError, ValueError), open("/proc/stat", encoding="ascii") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
         return ticks[7], sum(ticks)
@@ -63,10 +63,10 @@ def stolen():
 
 
 def run(line, environment=None, limit=None, told=False):
-    """Exit code, output and errors of a job, which ends with its ranks when this process is stopped.
+    """Run a job: exit code, output and errors. The job and its ranks end when this process is stopped.
 
-    ``told``: its errors, such as its progress, are seen as they come, and not returned. Raises ``RuntimeError`` if it
-    cannot be started, or does not end within ``limit`` seconds.
+    ``told``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be started,
+    or does not end within ``limit`` seconds.
     """
     pipes = {
         "stdin": subprocess.DEVNULL,
@@ -84,13 +84,13 @@ def run(line, environment=None, limit=None, told=False):
         except BaseException as error:
             _end(job)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise RuntimeError(f"hung for {limit:g} s, and was ended") from None
+                raise RuntimeError(f"killed after {limit:g} s without an end") from None
             raise
     return job.returncode, output, errors
 
 
 def _end(job):
-    """End a job and its ranks: asked first, for a launcher tells other hosts, then by force."""
+    """End a job and its ranks: SIGTERM first, so that a launcher can stop other hosts, then SIGKILL."""
     job.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         job.wait(5)
@@ -99,11 +99,11 @@ def _end(job):
 
 
 def read_metrics(folder):
-    """The lines of a run's ``metrics.jsonl``. Raises ``UsageError`` where there is none, or none of this version."""
+    """Read the lines of a run's ``metrics.jsonl``. Raises ``UsageError`` if it is missing or not of this version."""
     path = Path(folder, "metrics.jsonl")
     try:
         texts = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        # a run that is still training may be in the midst of its last line
+        # the last line of a running job may be incomplete
         lines = [json.loads(text) for k, text in enumerate(texts, 1) if k < len(texts) or text.endswith("\n")]
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train") from None
@@ -123,7 +123,7 @@ def read_metrics(folder):
 
 
 def check_whole(lines, steps):
-    """Raise ``RuntimeError`` for a run that its time ended before it had made so many steps."""
+    """Raise ``RuntimeError`` if a run ended before ``steps`` steps, or before two updates."""
     if len(lines) < 2 or lines[-1]["env_steps"] < steps:
         raise RuntimeError(
             f"{lines[-1]['env_steps']:,} of {steps:,} steps in {lines[-1]['wall_s']:.0f} s and {len(lines)} updates: "
@@ -132,10 +132,10 @@ def check_whole(lines, steps):
 
 
 def measured(lines, warmup):
-    """What the metrics after ``warmup`` seconds say: a dict. Raises ``RuntimeError`` with fewer than two updates.
+    """Summarise the metrics after ``warmup`` seconds: a dict. Raises ``RuntimeError`` with fewer than two updates.
 
-    ``phase_share`` and ``phase_max_share`` are shares of the wall time, of the mean and of the slowest rank; what is
-    in no phase (drawing actions, recording steps, Python between the phases) is ``other``.
+    ``phase_share`` and ``phase_max_share`` are shares of the wall time of the mean and of the slowest rank. ``other``
+    is the time outside of all phases (drawing actions, recording steps, Python between the phases).
     """
     kept = [line for line in lines if line["wall_s"] >= warmup]
     if len(kept) < 2:

@@ -1,4 +1,4 @@
-"""The traces of a run's ranks in one file, and what they say of waiting: ``python -m scaling.measure.timeline RUN``."""
+"""Merge the traces of a run and report waiting: ``python -m scaling.measure.timeline RUN``."""
 
 import json
 import os
@@ -17,25 +17,25 @@ NAME = re.compile(r"rank-(\d+)-start-(\d+)\.json")
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.timeline",
-        description="Merge the traces of all ranks of a run that was trained with --trace into RUN/trace/merged.json, "
-        "which ui.perfetto.dev and chrome://tracing open, and tell who waited for whom.",
-        epilog="All ranks are on rank 0's clock. A trace that a kill cut short is read as far as it goes.",
+        description="Merge the traces of all ranks of a run with --trace into RUN/trace/merged.json, for "
+        "ui.perfetto.dev and chrome://tracing, and report the waiting of each rank.",
+        epilog="Times are on rank 0's clock. An incomplete trace is read up to its last complete line.",
         allow_abbrev=False,
     )
     p.add_argument("run", metavar="RUN", help="the run's folder")
-    p.add_argument("--start", metavar="N", help="which start of the run, from 0 (default: the last)")
+    p.add_argument("--start", metavar="N", help="start of the run, from 0 (default: the last)")
     p.add_argument("--picture", metavar="PNG", help="also draw the first --updates updates (extra: plot)")
     p.add_argument("--from", dest="first", metavar="N", default="2", help="first update of the picture (default: 2)")
     p.add_argument("--updates", metavar="K", default="3", help="updates in the picture (default: 3)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Merge and tell; the process's exit code."""
+    """Merge and report. Returns the exit code."""
     args = parser().parse(argv)
     start = checked(integer(0), args.start, "--start") if args.start else None
     first, updates = checked(integer(), args.first, "--from"), checked(integer(), args.updates, "--updates")
@@ -62,7 +62,7 @@ def main(argv):
 
 
 def merge(run, start=None):
-    """All ranks' events of one start, in the order of time. Raises ``UsageError`` where there are none."""
+    """Merge the events of all ranks of one start, sorted by time. Raises ``UsageError`` if there are none."""
     files = {}
     for path in Path(run, "trace").glob("rank-*.json"):
         if named := NAME.fullmatch(path.name):
@@ -77,14 +77,14 @@ def merge(run, start=None):
 
 
 def read(path):
-    """The events of one rank's file, as far as its whole lines go."""
+    """Read the events of one rank's file up to its last complete line."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines or not lines[0].startswith('{"displayTimeUnit"'):
         raise UsageError(f"{path} is not a trace of pg_mpi: train again with --trace")
     events = []
     for line in lines[1:]:
         if not line.endswith("},"):
-            break  # the end, or where a kill cut it
+            break  # the end, or an incomplete line
         try:
             events.append(dict(json.loads(line[:-1])))
         except (ValueError, TypeError):
@@ -93,12 +93,12 @@ def read(path):
 
 
 def _blocks(events):
-    """What the ranks did, one after another, without what lies within."""
+    """Select the top-level events, without nested ones."""
     return [event for event in events if event["ph"] == "X" and event["tid"] == 0]
 
 
 def summary(events):
-    """Who waited, and who was waited for: lists over ranks."""
+    """Share of waiting, and number of updates with the longest play, as lists over ranks."""
     blocks = _blocks(events)
     if not blocks:
         raise UsageError("the traces hold no update: train longer with --trace")

@@ -1,8 +1,8 @@
-"""What waiting for the longest game costs, and what the hybrid saves: ``python -m scaling.measure.waiting``.
+"""Measure waiting with whole games and with fixed steps: ``python -m scaling.measure.waiting``.
 
 With ``--sync episode`` every rank plays a whole game and then waits for the longest one. With ``--sync steps`` every
-rank plays the same number of steps with K envs, and games run on through the updates. Both are real runs of
-``pg_mpi.train`` in folders that are not kept; all numbers come from their ``metrics.jsonl`` and last checkpoint.
+rank plays the same number of steps with K envs, and games continue across updates. Both are real runs of
+``pg_mpi.train`` in temporary folders; all numbers come from their ``metrics.jsonl`` and last checkpoint.
 """
 
 import itertools
@@ -29,33 +29,32 @@ from scaling.pictures import timeline
 KIND = ("waiting", 1)
 MODES = ("episode", "steps")
 MODELLED = tuple(2**k for k in range(17))
-#: Settings that each run has of its own.
+#: Training settings that cannot be given here.
 REFUSED = {"run_dir", "max_walltime", "resume", "sync", "envs_per_rank", "track", "expect_ranks"}
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.waiting",
-        description="Train for a while in both ways to share work, whole games (--sync episode) and T steps of K envs "
-        "(--sync steps), on each number of ranks, and report the speeds and the waiting. It starts its own ranks: no "
-        "mpirun in front.",
-        epilog="Every other flag is one of pg_mpi.train, for all runs alike. More ranks than hardware threads share "
-        "them, and the table says so: their waits are then waits for a core too. 2 x SECONDS for each number of "
-        "ranks in all, start-up included.",
+        description="Train with whole games (--sync episode) and with T steps of K envs (--sync steps) on each number "
+        "of ranks, and report speed and waiting. The command starts its own ranks: run it without mpirun.",
+        epilog="All other flags are those of pg_mpi.train and apply to all runs. More ranks than hardware threads "
+        "share them, and the table marks them: their waits include waits for a core. Takes 2 x SECONDS for each "
+        "number of ranks, start-up included.",
         allow_abbrev=False,
     )
     p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of ranks (default: 1,2,4,8)")
     p.add_argument("--seconds", metavar="S", default="30", help="length of each run, start-up included (default: 30)")
     p.add_argument("--envs", metavar="K", default="8", help="envs per rank of the runs with --sync steps (default: 8)")
-    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
     p.add_argument("--out", metavar="FOLDER", help="also write waiting.json, .csv and .png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def prepare(argv):
-    """The checked words of the command line: (args, words for every run). Raises ``UsageError``."""
+    """Parse and check a command line: (args, training flags of every run). Raises ``UsageError``."""
     args, rest = parser().parse_known_args(argv)
     args.ranks = checked(sweep.counts_of, args.ranks, "--ranks")
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
@@ -74,7 +73,7 @@ def _mode_words(mode, envs):
 
 
 def main(argv):
-    """Run, measure and tell; the process's exit code: 1 if a point failed."""
+    """Run, measure and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
     args, words = prepare(argv)
     if args.out:
@@ -118,10 +117,10 @@ def _crowded(ranks):
 
 
 def model(run):
-    """The share of waiting on more and more ranks that the order statistics of a run's games make: a dict by ranks.
+    """Model the share of waiting from the order statistics of a run's games: a dict by ranks.
 
-    Empty after too few updates. Each rank has a core of its own there, and as large a share of a minibatch as in the
-    run: else exchanges of ever fewer samples would hide the waiting.
+    Empty after too few updates. Each rank has a core of its own and a constant share of a minibatch. With a fixed
+    minibatch, the growing number of exchanges would hide the waiting.
     """
     try:
         costs = read_costs(run)
@@ -132,7 +131,7 @@ def model(run):
 
 
 def measure(run, ranks):
-    """What a run's metrics tell: a dict. Shares are of the wall time of all its updates."""
+    """Summarise a run's metrics: a dict. Shares are of the wall time of all its updates."""
     lines = timed_run.read_metrics(run)
     wall = sum(1 / line["updates_per_s"] for line in lines)
     _, _, facts = checkpoint_file.load_newest(str(run), lambda line: None)
@@ -153,10 +152,10 @@ def measure(run, ranks):
 
 
 def longest_to_mean(games, ranks, share=1):
-    """Mean over rounds of the longest rank's steps by the mean rank's; None without a whole round.
+    """Mean over rounds of the longest rank's steps divided by the mean rank's; None without a whole round.
 
-    ``games``: (score, steps) of a run's last games, a rank's ``share`` of a round one after another, the ranks in
-    order; the last round is whole.
+    ``games``: (score, steps) of a run's last games. The ``share`` games of a rank in a round are consecutive, the
+    ranks are in order, and the last round is whole.
     """
     games = games[len(games) % (ranks * share) :]
     ranked = [sum(steps for _, steps in games[k : k + share]) for k in range(0, len(games), share)]
@@ -165,7 +164,7 @@ def longest_to_mean(games, ranks, share=1):
 
 
 def compare(episode, steps):
-    """What the hybrid saves on one number of ranks: speed by speed, and wait share less wait share."""
+    """Compare fixed steps with whole games on one number of ranks: speed ratio, difference of wait shares."""
     return {
         "ranks": episode["ranks"],
         "speedup": steps["sps"] / episode["sps"],
@@ -174,14 +173,14 @@ def compare(episode, steps):
 
 
 def flat(result):
-    """A row for each number of ranks and way, those measured first, then those modelled."""
+    """One row per number of ranks and mode, measured ones first, then modelled ones."""
     found = [(run["mode"], run["ranks"], run["sps"], run["wait_share"]) for run in result["runs"]]
     found += [(mode, n, "", wait) for mode, waits in result["modelled"].items() for n, wait in waits.items()]
     return [dict(zip(("sync", "ranks", "sps", "wait_share"), row)) for row in found]
 
 
 def table(result):
-    """The result as lines for people."""
+    """Format the result as text."""
     lines = [
         f"{result['preset']}, {result['seconds']:g} s a run; steps: {result['envs']} envs per rank; "
         f"{result['cores']} usable hardware threads ({result['cpu']})",
@@ -197,8 +196,8 @@ def table(result):
         )
     lines += ["", "wait: share of the wall time that ranks wait for others, mean of ranks; longest: the longest wait"]
     lines += [
-        f"on {pair['ranks']} ranks the hybrid makes {pair['speedup']:.2f} times the steps/s "
-        f"and saves {100 * pair['wait_saved']:.1f} points of waiting"
+        f"on {pair['ranks']} ranks --sync steps makes {pair['speedup']:.2f} times the steps/s "
+        f"and waits {100 * pair['wait_saved']:.1f} percentage points less"
         for pair in result["hybrid"]
     ]
     for mode, waits in ((mode, waits) for mode, waits in result["modelled"].items() if waits):

@@ -1,1 +1,1 @@
-"""Models of speed: from measured runs to any number of ranks."""
+"""Performance models for any number of ranks."""

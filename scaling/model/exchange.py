@@ -1,15 +1,15 @@
-"""What an Allreduce costs: alpha-beta-gamma models, of a measured or a named network.
+"""Cost of an Allreduce: alpha-beta-gamma models of a measured or a named network.
 
-A message of b bytes takes alpha + beta b seconds, and adding two such arrays gamma b. For N ranks, q = floor(log2 N):
+A message of b bytes takes alpha + beta b seconds, a sum of two such arrays gamma b. For N ranks, q = floor(log2 N):
 
     recursive doubling    q (alpha + beta b + gamma b)                            short messages
-    ring                  2 (N - 1) alpha + (N - 1) / N (2 beta + gamma) b        long ones, few ranks
-    Rabenseifner          2 q alpha + (2^q - 1) / 2^q (2 beta + gamma) b          long ones
+    ring                  2 (N - 1) alpha + (N - 1) / N (2 beta + gamma) b        long messages, few ranks
+    Rabenseifner          2 q alpha + (2^q - 1) / 2^q (2 beta + gamma) b          long messages
 
-Where N is no power of two, the last two do with 2^q ranks, to which the others hand their arrays first, and which send
-them the sum in the end: two messages and a sum more.
-An MPI chooses by size and number; here the cheapest counts. Source: Thakur, Rabenseifner, Gropp, "Optimization of
-Collective Communication Operations in MPICH" (2005).
+If N is not a power of two, recursive doubling and Rabenseifner use 2^q ranks. The other ranks send them their arrays
+first and receive the sum at the end: two more messages and one more sum.
+MPI libraries choose by size and number of ranks; this model takes the cheapest. Source: Thakur, Rabenseifner, Gropp,
+"Optimization of Collective Communication Operations in MPICH" (2005).
 """
 
 import dataclasses
@@ -21,21 +21,21 @@ from scipy.optimize import least_squares
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import nearest
 
-GAMMA = 1e-10  # seconds a byte: float32 sums at 10 GB/s, memory's speed rather than the processor's
+GAMMA = 1e-10  # seconds per byte: float32 sums at 10 GB/s, limited by memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """alpha: seconds a message; beta: seconds a byte; gamma: seconds to add a byte."""
+    """alpha: seconds per message; beta: seconds per byte; gamma: seconds to add a byte."""
 
     alpha: float
     beta: float
     gamma: float = GAMMA
 
 
-#: Figures of the kind that vendors and centres publish for one link and small messages between two nodes.
+#: Typical published figures for small messages over one link between two nodes.
 NAMED = {
-    "memory": Network(0.5e-6, 1 / 5e9),  # ranks of one node
+    "memory": Network(0.5e-6, 1 / 5e9),  # between ranks of one node
     "ethernet-100m": Network(60e-6, 1 / 11.8e6),
     "ethernet-1g": Network(30e-6, 1 / 118e6),
     "ethernet-10g": Network(15e-6, 1 / 1.18e9),
@@ -47,7 +47,7 @@ NAMED = {
 
 
 def named(name):
-    """A network by its name, or by ``ALPHA_US:GB_PER_S``, as 1.5:12. Raises ``UsageError``."""
+    """A ``Network`` by name, or from ``ALPHA_US:GB_PER_S`` such as 1.5:12. Raises ``UsageError``."""
     if name in NAMED:
         return NAMED[name]
     try:
@@ -57,12 +57,12 @@ def named(name):
     except ValueError:
         pass
     raise UsageError(
-        f"no network {name!r}{nearest(name, NAMED)}: choose {', '.join(NAMED)}, or microseconds:GB/s as 1.5:12"
+        f"no network {name!r}{nearest(name, NAMED)}: choose {', '.join(NAMED)}, or microseconds:GB/s such as 1.5:12"
     )
 
 
 def allreduce(ranks, size, network):
-    """Seconds of an Allreduce of ``size`` bytes over ranks that all have a link of their own."""
+    """Seconds of an Allreduce of ``size`` bytes over ranks that each have their own link."""
     if ranks == 1:
         return 0.0
     alpha, beta, gamma = dataclasses.astuple(network)
@@ -76,16 +76,16 @@ def allreduce(ranks, size, network):
 
 
 def two_levels(ranks, size, node, memory, network):
-    """The same where ``node`` ranks share a node and its link: summed in the node, then over nodes, then handed out."""
+    """Seconds of an Allreduce within nodes of ``node`` ranks plus one between nodes, which have one link each."""
     inside = allreduce(min(ranks, node), size, memory) if node > 1 else 0.0
     return inside + allreduce(-(-ranks // node), size, network)
 
 
 def fitted(ranks, seconds):
-    """The ``Network`` of measured Allreduces, by the shortest and the longest. ``seconds``: {bytes: seconds}.
+    """Fit a ``Network`` to the smallest and the largest measured Allreduce. ``seconds``: {bytes: seconds}.
 
-    Those in between tell little: an MPI changes its algorithm somewhere there, and a switch's buffers hide a part of
-    its links' slowness.
+    Sizes in between are not used: MPI libraries change their algorithm there, and the buffers of a switch hide part
+    of the link time.
     """
     sizes = np.array([min(seconds), max(seconds)], dtype=float)
     times = np.array([seconds[size] for size in sizes])

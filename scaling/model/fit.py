@@ -1,4 +1,4 @@
-"""How many ranks for X steps/s, and why not more: laws through measured points: ``python -m scaling.model.fit``."""
+"""Fit scaling laws to measured steps/s: ``python -m scaling.model.fit``."""
 
 import json
 import os
@@ -18,24 +18,24 @@ KIND = ("fit", 1)
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.model.fit",
         description="Fit a straight line, Amdahl's law and the Universal Scalability Law to steps/s against ranks, "
-        "each with 95 % intervals, and say how many ranks a speed needs, or that it is never reached.",
-        epilog="POINTS: the sweep.csv of scaling.sweep, or its folder, or points as 1:1082,2:1418,4:2090. A law is "
-        "checked by foretelling the largest number of ranks from the others.",
+        "with 95 % intervals, and report the number of ranks that a speed needs, or that it is never reached.",
+        epilog="POINTS: the sweep.csv of scaling.sweep, its folder, or points such as 1:1082,2:1418,4:2090. Each law "
+        "is checked by predicting the largest number of ranks from the others.",
         allow_abbrev=False,
     )
-    p.add_argument("points", metavar="POINTS", help="a sweep, or points as 1:1082,2:1418")
+    p.add_argument("points", metavar="POINTS", help="a sweep, or points such as 1:1082,2:1418")
     p.add_argument("--target", metavar="X,X", help="steps/s to reach (default: twice the fastest point)")
     p.add_argument("--out", metavar="FOLDER", help="also write fit.json, fit.csv and fit.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Fit and tell; the process's exit code."""
+    """Fit and report. Returns the exit code."""
     args = parser().parse(argv)
     ranks, sps = checked(read_points, args.points, "POINTS")
     targets = checked(scaling_laws.targets_of, args.target, "--target") if args.target else [2 * max(sps)]
@@ -55,7 +55,7 @@ def main(argv):
 
 
 def flat(fits):
-    """A row for each parameter of each law, and for the ranks that each target needs; empty is unknown or never."""
+    """One row per parameter of each law and per target. Empty cells: unknown, or never reached."""
     rows = []
     for fit in fits:
         found = fit.get("parameters", {}) | {
@@ -68,7 +68,7 @@ def flat(fits):
 
 
 def read_points(words):
-    """(ranks, steps/s), two lists, of a sweep or of words as ``1:1082,2:1418``."""
+    """Read (ranks, steps/s), two lists, from a sweep or from words such as ``1:1082,2:1418``."""
     if os.path.isdir(words):
         words = os.path.join(words, "sweep.csv")
     if os.path.exists(words):
@@ -76,14 +76,14 @@ def read_points(words):
         points = [(row["ranks"], row["sps"]) for row in rows]
     else:
         if ":" not in words:
-            raise UsageError(f"no file or folder {words}: give a sweep, or points as 1:1082,2:1418,4:2090")
+            raise UsageError(f"no file or folder {words}: give a sweep, or points such as 1:1082,2:1418,4:2090")
         try:
             pairs = [word.split(":") for word in words.split(",")]
             points = [(integer(1, scaling_laws.MOST)(n), real(1e-6, LARGEST)(x)) for n, x in pairs]
         except ValueError as error:
-            raise ValueError(f"ranks:steps/s pairs with commas, as 1:1082,2:1418 ({error})") from None
+            raise ValueError(f"ranks:steps/s pairs such as 1:1082,2:1418 ({error})") from None
     if not points:
-        raise UsageError(f"{words} holds no point")
+        raise UsageError(f"{words} contains no point")
     ranks, sps = zip(*points)
     return list(ranks), list(sps)
 

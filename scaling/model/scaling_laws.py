@@ -1,19 +1,19 @@
-"""Steps/s against ranks as laws with few parameters, how sure they are, and what they say of more ranks.
+"""Scaling laws of steps/s against ranks: fits, intervals and extrapolation.
 
-    line      X(N) = a + b N                                                      the story this project began with
+    line      X(N) = a + b N                                                      linear
     amdahl    X(N) = speed N / (1 + contention (N - 1))                           Amdahl (1967)
     usl       X(N) = speed N / (1 + contention (N - 1) + coherency N (N - 1))     Gunther (2007)
 
-``contention`` is the share of a rank's work that cannot be shared, ``coherency`` what every pair of ranks costs. The
-last two are straight in their parameters once turned over, with no term below 0:
+``contention`` is the serial share of a rank's work, ``coherency`` the cost of each pair of ranks. The last two laws are
+linear in their coefficients, all at least 0, when inverted:
 
     N / X(N) = ((1 - contention) + contention N + coherency N (N - 1)) / speed
 
-All three are fitted by least squares of *relative* errors, since a measurement's scatter grows with its speed.
+All three are fitted by least squares of *relative* errors, because the scatter of a measurement grows with its speed.
 
-Intervals hold 95 % of the fits to ``DRAWS`` repetitions of the measurement, made from the law and the scatter about
-it, which is itself only known as well as so many points tell (a chi-squared of the degrees of freedom). With no more
-points than parameters there is no scatter to see, and no interval.
+Intervals contain 95 % of the fits to ``DRAWS`` synthetic repetitions of the measurement, drawn from the law and its
+residual scatter. The uncertainty of the scatter follows a chi-squared distribution with the fit's degrees of freedom.
+Without degrees of freedom there is no interval.
 """
 
 import dataclasses
@@ -25,27 +25,27 @@ from scipy.optimize import nnls
 from pg_mpi.config.parsers import real
 
 DRAWS = 1000
-MOST = 10**9  # ranks: what is not reached by then is never reached
+MOST = 10**9  # ranks: a speed that needs more is never reached
 
 
 @dataclasses.dataclass(frozen=True)
 class Law:
-    """A law: its name, equation and parameters; the columns of its basis; and how it reads its coefficients."""
+    """A scaling law: name, equation, parameters, and the form in which it is fitted."""
 
     name: str
     equation: str
     parameters: tuple
-    turned: bool  # fitted as N / X, with no coefficient below 0
+    turned: bool  # fitted as N / X, with coefficients of at least 0
 
     def basis(self, ranks):
-        """float64 (points, parameters)."""
+        """Design matrix: float64 (points, parameters)."""
         n = np.asarray(ranks, dtype=float)
         if not self.turned:
             return np.stack([np.ones_like(n), n], axis=1)
         return np.stack([np.ones_like(n), n, n * (n - 1)][: len(self.parameters)], axis=1)
 
     def coefficients(self, ranks, sps):
-        """The coefficients of the basis that fit best."""
+        """Least-squares coefficients of the basis."""
         n, x = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
         aim = n / x if self.turned else x
         weighted = self.basis(n) / aim[:, None]
@@ -62,15 +62,15 @@ class Law:
             return np.asarray(ranks, dtype=float) / value
 
     def read(self, coefficients):
-        """The parameters by their names."""
+        """The parameters by name."""
         values = coefficients
         if self.turned:
-            one = coefficients[0] + coefficients[1]  # seconds of a step on one rank
+            one = coefficients[0] + coefficients[1]  # seconds per step on one rank
             values = [1 / one, *(coefficients[1:] / one)] if one else [math.inf, *(coefficients[1:] * 0)]
         return dict(zip(self.parameters, map(float, values)))
 
     def needed(self, coefficients, target):
-        """The fewest ranks with at least ``target`` steps/s, or None if there is no such number."""
+        """The fewest ranks with at least ``target`` steps/s, or None."""
         if self.speed(coefficients, [1])[0] >= target:
             return 1
         root = self._root(coefficients, target)
@@ -80,7 +80,7 @@ class Law:
         return found if self.speed(coefficients, [found])[0] >= target * (1 - 1e-9) else None
 
     def _root(self, coefficients, target):
-        """The smaller number of ranks, not a whole one, with ``target`` steps/s; infinite if there is none."""
+        """The smaller real number of ranks with ``target`` steps/s; infinite if there is none."""
         if not self.turned:
             a, b = coefficients
             return (target - a) / b if b > 0 else math.inf
@@ -100,16 +100,16 @@ LAWS = (LINE, AMDAHL, USL)
 
 
 def fit(law, ranks, sps, targets=(), seed=0):
-    """Fit a law to measured points: a JSON-able dict, or one with ``problem`` where there are too few.
+    """Fit a law to measured points: a JSON-able dict, with ``problem`` if there are too few points.
 
     Args:
-        ranks, sps: the points, one a measurement; a number of ranks may come more than once.
+        ranks, sps: one point per measurement. A number of ranks may occur more than once.
         targets: steps/s to reach.
 
     Returns:
         dict of ``law, equation, points, parameters`` (``value, low, high`` each), ``error`` (root mean square of the
-        relative errors), ``left_out`` (the largest number of ranks foretold without its points, or None) and
-        ``needed`` (for each target the ``ranks``, ``low`` and ``high``; None is never).
+        relative errors), ``left_out`` (the largest number of ranks predicted without its points, or None) and
+        ``needed`` (for each target the ``ranks``, ``low`` and ``high``; None: never).
     """
     ranks, sps = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
     result = {"law": law.name, "equation": law.equation, "points": len(ranks)}
@@ -129,17 +129,17 @@ def fit(law, ranks, sps, targets=(), seed=0):
 
 
 def fit_all(ranks, sps, targets=()):
-    """``fit`` of every law."""
+    """Fit every law."""
     return [fit(law, ranks, sps, targets) for law in LAWS]
 
 
 def targets_of(words):
-    """Steps/s from ``44000,1e6``."""
+    """Parse steps/s such as ``44000,1e6``."""
     return [real(0, open_low=True)(word) for word in words.split(",")]
 
 
 def band(law, ranks, sps, wanted, seed=0):
-    """The law's speed at each of ``wanted``, and the 95 % interval there: three float64 arrays."""
+    """The law's speed and its 95 % interval at each of ``wanted``: three float64 arrays."""
     best = law.coefficients(ranks, sps)
     middle = law.speed(best, wanted)
     draws = _draws(law, best, np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float), seed)
@@ -150,7 +150,7 @@ def band(law, ranks, sps, wanted, seed=0):
 
 
 def _draws(law, best, ranks, sps, seed):
-    """Coefficients of fits to repetitions of the measurement; none without degrees of freedom."""
+    """Coefficients of fits to synthetic measurements; empty without degrees of freedom."""
     free = len(ranks) - len(law.parameters)
     if free <= 0:
         return []
@@ -158,7 +158,7 @@ def _draws(law, best, ranks, sps, seed):
     fitted = law.speed(best, ranks)
     scatter = math.sqrt(np.sum((sps / fitted - 1) ** 2) / free)
     known = scatter * np.sqrt(free / rng.chisquare(free, DRAWS))
-    noise = np.exp(known[:, None] * rng.standard_normal((DRAWS, len(ranks))))  # a speed stays above 0
+    noise = np.exp(known[:, None] * rng.standard_normal((DRAWS, len(ranks))))  # speeds stay above 0
     return [law.coefficients(ranks, fitted * each) for each in noise]
 
 
@@ -168,7 +168,7 @@ def _interval(value, spread):
 
 
 def _left_out(law, ranks, sps):
-    """How well the law, fitted without the largest number of ranks, foretells it."""
+    """Predict the largest number of ranks with a fit that leaves it out."""
     last = ranks.max()
     kept = ranks < last
     if len(set(ranks[kept])) < len(law.parameters):
@@ -179,7 +179,7 @@ def _left_out(law, ranks, sps):
 
 
 def _needed(law, best, draws, target):
-    """Ranks for ``target`` steps/s; ``high`` None: more than 2.5 % of the fits never reach it."""
+    """Ranks for ``target`` steps/s. ``high`` None: more than 2.5 % of the fits never reach it."""
     answer = {"sps": target, "ranks": law.needed(best, target)}
     if not draws:
         return {**answer, "low": None, "high": None, "interval": False}
@@ -193,7 +193,7 @@ def _finite(number):
 
 
 def table(fits):
-    """The fits as lines for people."""
+    """Format the fits as text."""
     lines = []
     for fit in fits:
         lines.append(f"{fit['law']}: {fit['equation']}")
@@ -203,8 +203,8 @@ def table(fits):
         for name, found in fit["parameters"].items():
             lines.append(f"  {name:<11}{_number(found['value']):>11}   {_between(found['low'], found['high'])}")
         left = fit["left_out"]
-        check = f"{left['ranks']} ranks foretold from the others: {left['error']:+.1%}" if left else "no point to spare"
-        lines.append(f"  fits its {fit['points']} points to {fit['error']:.1%}; {check}")
+        check = f"{left['ranks']} ranks predicted from the others: {left['error']:+.1%}" if left else "too few to check"
+        lines.append(f"  {fit['points']} points, relative error {fit['error']:.1%}; {check}")
         lines += [f"  {_answer(needed)}" for needed in fit["needed"]]
         lines.append("")
     return "\n".join(lines[:-1])

@@ -1,6 +1,6 @@
-"""Our trainer beside other public trainers, on the same cores and against the same clock."""
+"""Comparison with other public trainers on the same cores for the same wall-clock time."""
 
 import time
 
-#: The package is imported before any runner's own imports, so this is when the process started, to some 20 ms.
+#: Start of the process to about 20 ms: the package is imported before any runner's own imports.
 START = time.perf_counter()

@@ -1,4 +1,4 @@
-"""CleanRL's PPO settings for EnvPool's Pong, our own re-writing: CleanRL's release on PyPI has no EnvPool script."""
+"""PPO on EnvPool's Pong with CleanRL's settings. CleanRL's release on PyPI has no EnvPool script."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ GAME = USUAL_GAME | {"emulator": "EnvPool, Pong-v5"}
 
 
 class Settings(NamedTuple):
-    """The defaults are the ones that CleanRL publishes for all of Atari."""
+    """Hyperparameters. The defaults are those that CleanRL publishes for all Atari games."""
 
     envs: int = 8
     steps: int = 128
@@ -22,7 +22,7 @@ class Settings(NamedTuple):
     epochs: int = 4
     clip: float = 0.1
     learning_rate: float = 2.5e-4
-    total: int = 10_000_000  # agent steps over which the learning rate falls to zero
+    total: int = 10_000_000  # agent steps over which the learning rate anneals to zero
     gamma: float = 0.99
     gae_lambda: float = 0.95
     entropy: float = 0.01
@@ -30,12 +30,12 @@ class Settings(NamedTuple):
     max_grad_norm: float = 0.5
 
 
-#: ``pong``: the flags with which CleanRL's documentation says that Pong is solved in minutes.
+#: ``pong``: the flags that CleanRL's documentation gives for solving Pong in minutes.
 SETTINGS = {"atari": Settings(), "pong": Settings(envs=16, minibatches=8, epochs=3, clip=0.2)}
 
 
 class Rollout(NamedTuple):
-    """Arrays of (steps, envs); ``ends[t]`` says that the step before ``t`` was a game's last."""
+    """Tensors of shape (steps, envs, ...). ``ends[t]``: whether the step before ``t`` ended a game."""
 
     screens: torch.Tensor
     actions: torch.Tensor
@@ -46,14 +46,14 @@ class Rollout(NamedTuple):
 
 
 def _started(layer, gain):
-    """The layer with orthogonal weights and no bias."""
+    """Initialise a layer with orthogonal weights and zero bias."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
 
 
 class Network(nn.Module):
-    """The usual three convolutions and 512 units, with a head for the policy and one for the value."""
+    """Three convolutions and 512 units, with a policy head and a value head."""
 
     def __init__(self, actions):
         super().__init__()
@@ -64,13 +64,13 @@ class Network(nn.Module):
         self.value = _started(nn.Linear(512, 1), 1.0)
 
     def forward(self, screens):
-        """The distribution over actions, and the values, for screens of uint8."""
+        """Distribution over actions, and values, for uint8 screens."""
         hidden = self.body(screens.float() / 255)
         return Categorical(logits=self.policy(hidden)), self.value(hidden).squeeze(-1)
 
 
 class Player:
-    """Steps the games with the network's actions."""
+    """Plays the envs with the network's actions."""
 
     def __init__(self, network, settings, seed, log):
         self._network, self._settings, self._log = network, settings, log
@@ -84,7 +84,7 @@ class Player:
 
     @torch.no_grad()
     def rollout(self):
-        """The next ``steps`` steps of every env, or None if the time is over."""
+        """Play ``steps`` steps of every env. Returns None if the time is over."""
         rows = []
         for _ in range(self._settings.steps):
             policy, values = self._network(self.screens)
@@ -96,12 +96,12 @@ class Player:
         return Rollout(*map(torch.stack, zip(*rows)))
 
     def _step(self, actions):
-        """Rewards of one step, and the ends that came before it."""
+        """Step all envs. Returns the rewards, and the ends before the step."""
         ends = self.ends
         screens, rewards, terminated, truncated, info = self._envs.step(actions.numpy().astype(np.int32))
         over = terminated | truncated
         self.env_steps += len(over)
-        self._scores += info["reward"]  # as the game gave them, not clipped
+        self._scores += info["reward"]  # not clipped
         for score in self._scores[over]:
             self._log.game(score)
         self._scores[over] = 0
@@ -122,7 +122,7 @@ def advantages(rollout, player, network, settings):
 
 
 def loss(network, batch, estimates, settings):
-    """PPO's clipped loss of a minibatch, the value's clipped as well."""
+    """PPO's clipped loss of a minibatch, with a clipped value loss."""
     policy, values = network(batch.screens)
     ratios = (policy.log_prob(batch.actions) - batch.log_probs).exp()
     scaled = (estimates - estimates.mean()) / (estimates.std() + 1e-8)
@@ -134,7 +134,7 @@ def loss(network, batch, estimates, settings):
 
 
 def learn(network, optimizer, rollout, estimates, settings):
-    """All epochs over one rollout."""
+    """Run all epochs over one rollout."""
     flat = Rollout(*(array.flatten(0, 1) for array in rollout))
     estimates = estimates.flatten()
     for _ in range(settings.epochs):

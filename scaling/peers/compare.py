@@ -1,9 +1,9 @@
-"""Train with one peer after another for the same wall-clock time, then write the tables.
+"""Train with each peer for the same wall-clock time, then write the tables.
 
     python -m scaling.peers.compare --seconds 600 [PEER ...]
 
-Run it on a quiet machine, from the top of a checkout, with any Python: each peer runs in its own environment, made by
-``scaling/peers/setup.sh``. What a peer prints goes to ``PEER.log`` beside the environments.
+Run it on an idle machine, from the top of a checkout, with any Python. Each peer runs in its own environment, created
+by ``scaling/peers/setup.sh``. The output of a peer goes to ``PEER.log`` beside the environments.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from scaling.peers import table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-BUSY = 0.1  # cores in use by others, above which a comparison by the clock says little
-PATIENCE = 600  # seconds that a peer may take to notice that its time is over, and to end
+BUSY = 0.1  # cores used by other processes, above which times are unreliable
+PATIENCE = 600  # seconds that a peer may take to end after its time
 
 
 class Peer(NamedTuple):
-    """How one line of the table comes about."""
+    """Module, environment and flags of one row of the table."""
 
     module: str
     environment: str
@@ -45,20 +45,20 @@ PEERS = {
 
 
 def _cpu_seconds():
-    """CPU seconds spent by everything on this machine so far (Linux)."""
+    """CPU seconds used on this machine since it started (Linux)."""
     user, nice, system, _, _, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def busy(seconds=5.0):
-    """How many cores are in use, on average over ``seconds``."""
+    """Mean number of cores in use over ``seconds``."""
     before = _cpu_seconds()
     time.sleep(seconds)
     return (_cpu_seconds() - before) / seconds
 
 
 def finish(process, seconds):
-    """The exit status of ``process`` if it ends in time; it and its children are killed if not."""
+    """Wait for ``process`` and return its exit status. After ``seconds``, kill it and its children."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -67,7 +67,7 @@ def finish(process, seconds):
 
 
 def last_line(log):
-    """The last line of a log that says something, without this machine's folders: it goes into the results."""
+    """Last non-empty line of a log, for the results, without this machine's folders."""
     text = log.read_text(encoding="utf-8", errors="replace")
     for folder in (log.parent.absolute(), ROOT, Path.home()):
         text = text.replace(f"{folder}/", "")
@@ -83,7 +83,7 @@ def train(name, args):
     for old in (out, out.with_suffix(".json")):
         old.unlink(missing_ok=True)
     load = busy()
-    print(f"{name}: {args.seconds:g} s, others use {load:.2f} cores", flush=True)
+    print(f"{name}: {args.seconds:g} s, other processes use {load:.2f} cores", flush=True)
     with open(log, "w", encoding="utf-8") as file:
         process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         status = finish(process, args.seconds + PATIENCE)
@@ -98,11 +98,11 @@ def train(name, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"which of: {', '.join(PEERS)} (default: all)")
-    parser.add_argument("--seconds", type=float, required=True, help="wall-clock time for each")
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"peers to run: {', '.join(PEERS)} (default: all)")
+    parser.add_argument("--seconds", type=float, required=True, help="wall-clock seconds of each peer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--environments", type=Path, default=os.environ.get("PEERS_DIR", ROOT / ".peers"))
-    parser.add_argument("--anyway", action="store_true", help="also on a machine that is not quiet")
+    parser.add_argument("--anyway", action="store_true", help="run even if other processes use the machine")
     table.add_folders(parser)
     args = parser.parse_args()
     for name in args.peers:
@@ -111,9 +111,9 @@ def main():
     names = args.peers or list(PEERS)
     missing = {p.environment for p in map(PEERS.get, names) if not (args.environments / p.environment / "bin").exists()}
     if missing:
-        parser.error(f"not set up in {args.environments}: scaling/peers/setup.sh {' '.join(sorted(missing))}")
+        parser.error(f"not set up in {args.environments}: run scaling/peers/setup.sh {' '.join(sorted(missing))}")
     if (load := busy()) > BUSY and not args.anyway:
-        parser.error(f"others use {load:.2f} cores of this machine: wait, or give --anyway")
+        parser.error(f"other processes use {load:.2f} cores: wait, or give --anyway")
     args.results.mkdir(parents=True, exist_ok=True)
     failed = [name for name in names if train(name, args)]
     table.write(args.results, args.readme)

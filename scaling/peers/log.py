@@ -1,4 +1,4 @@
-"""What every runner writes: a JSON line per window of games, and what was run, beside it."""
+"""Output of every runner: JSON lines of scores, and a JSON file of settings and versions."""
 
 import argparse
 import importlib.metadata
@@ -11,7 +11,7 @@ from pathlib import Path
 from scaling.machine import cores, cpu_model
 from scaling.peers import START
 
-WINDOW = 100  # games in a mean
+WINDOW = 100  # games per mean
 INTERVAL = 5.0  # seconds between lines
 #: Pong as most trainers wrap it, for the table of games.
 USUAL_GAME = {
@@ -26,21 +26,21 @@ USUAL_GAME = {
 
 
 def arguments(description):
-    """The parser that all runners share."""
+    """Create the parser that all runners share."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--seconds", type=float, required=True, help="wall-clock budget, start-up included")
-    parser.add_argument("--out", type=Path, required=True, help="JSON lines; what was run goes into the .json beside")
+    parser.add_argument("--out", type=Path, required=True, help="JSON lines; settings go to the .json file beside it")
     parser.add_argument("--seed", type=int, default=0)
     return parser
 
 
 def versions(*packages):
-    """Python's version and those of installed packages."""
+    """Versions of Python and of installed packages."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
 
 
 class Log:
-    """One run's lines. Scores are of whole games, -21 to 21, whatever the trainer itself learns from."""
+    """Lines of one run. Scores are those of whole games, -21 to 21, independent of the training reward."""
 
     def __init__(self, args, **about):
         """``about``: name, settings, game and versions, as the README's tables show them."""
@@ -52,17 +52,17 @@ class Log:
         self._file = open(args.out, "w", encoding="utf-8")  # noqa: SIM115 held until the process ends
 
     def game(self, score):
-        """A game has ended."""
+        """Record the score of a finished game."""
         self._scores.append(float(score))
         self._games += 1
 
     def steps(self, env_steps):
-        """``env_steps`` agent steps are done, over all envs. True when the budget is spent."""
+        """Record ``env_steps`` agent steps over all envs. Returns True when the budget is spent."""
         mean = sum(self._scores) / len(self._scores) if self._scores else None
         return self.line(env_steps, mean, self._games)
 
     def line(self, env_steps, return_mean, games):
-        """Write a line if there is something new and it is time for one. True when the budget is spent."""
+        """Write a line if there are new steps and ``INTERVAL`` has passed. Returns True when the budget is spent."""
         wall = time.perf_counter() - START
         over = wall >= self._seconds
         if env_steps > self._written and (over or wall >= self._due):

@@ -1,4 +1,4 @@
-"""This repository's serial oracle of Karpathy's method: one process, dense float64 numpy."""
+"""Serial oracle of Karpathy's method: one process, dense float64 numpy."""
 
 import importlib.util
 from pathlib import Path
@@ -19,7 +19,7 @@ GAME = {
 
 
 def load():
-    """The oracle's module: tests are no package."""
+    """Load the oracle's module by path: tests are not a package."""
     spec = importlib.util.spec_from_file_location("karpathy_serial", ORACLE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""pg_mpi itself, by one of its presets, one rank per core."""
+"""pg_mpi with one of its presets, one rank per core."""
 
 import json
 import signal
@@ -26,20 +26,20 @@ KARPATHY = {"actions": "2 (up, down)", "observation": "80x80 binary, difference 
 
 
 def commit():
-    """The commit that this checkout stands at, and whether files differ from it."""
+    """Commit of this checkout, with ``-dirty`` if files differ."""
     words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def newest(path):
-    """The last whole line of a metrics file that is being written, or None."""
+    """Last complete line of a metrics file that is being written, or None."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     whole = [line for line in lines[-2:] if line.endswith("\n")]
     return json.loads(whole[-1]) if whole else None
 
 
 def follow(job, metrics, log):
-    """Write what the job reports to the log until it ends or the budget is spent."""
+    """Copy the job's metrics to the log until it ends or the budget is spent."""
     over = False
     while not over and job.poll() is None:
         time.sleep(1)
@@ -65,7 +65,7 @@ def main():
         command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         with subprocess.Popen(command, cwd=ROOT) as job:
             follow(job, run / "metrics.jsonl", log)
-            job.send_signal(signal.SIGTERM)  # which the launcher turns into a checkpoint and an end
+            job.send_signal(signal.SIGTERM)  # the launcher saves a checkpoint and ends
     return job.returncode not in (0, 75)
 
 

@@ -26,12 +26,12 @@ class Scores(RLlibCallback):
 
 
 def make_pong(config):
-    """RLlib's own preprocessing; frames are stacked by the connectors."""
+    """Create the env with RLlib's own preprocessing. The connectors stack the frames."""
     return wrap_atari_for_new_api_stack(gymnasium.make("ale_py:ALE/Pong-v5", **config), framestack=None)
 
 
 def config(runners, envs, seed):
-    """The example's settings, on ``runners`` processes with ``envs`` games each."""
+    """The example's settings with ``runners`` processes of ``envs`` games each."""
     tune.register_env("pong", make_pong)
     emulator = {"frameskip": 1, "full_action_space": False, "repeat_action_probability": 0.0}
     network = DefaultModelConfig(
@@ -70,7 +70,7 @@ def config(runners, envs, seed):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--envs", type=int, default=1, help="games per runner; the example leaves it at RLlib's 1")
+    parser.add_argument("--envs", type=int, default=1, help="games per runner (default: 1, as in the example)")
     args = parser.parse_args()
     log = Log(
         args,

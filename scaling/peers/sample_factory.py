@@ -2,7 +2,7 @@
 
 import tempfile
 
-import ale_py  # noqa: F401 registers the game, which this Gymnasium does not do by itself
+import ale_py  # noqa: F401 registers the game, which this Gymnasium does not
 import numpy as np
 from sample_factory.algo.runners.runner import AlgoObserver
 from sample_factory.algo.utils.misc import EPISODIC, ExperimentStatus
@@ -18,12 +18,12 @@ GAME = USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"}
 
 
 def make_pong(name, cfg, env_config, render_mode=None):
-    """The example's game. Made here, so that each worker process imports this module, and ale_py with it."""
+    """Create the example's game. Workers import this module to find it, and ale_py with it."""
     return make_atari_env(name, cfg, env_config, render_mode)
 
 
 class Report(AlgoObserver):
-    """Passes steps on to the log, and stops at the budget: its own ``train_for_seconds`` never fires in 2.1.1."""
+    """Passes steps to the log and stops at the budget. ``train_for_seconds`` has no effect in 2.1.1."""
 
     def __init__(self, log):
         self._log = log
@@ -31,10 +31,10 @@ class Report(AlgoObserver):
     def on_training_step(self, runner, training_iteration_since_resume):
         frames = sum(runner.env_steps.values())
         if self._log.steps(frames // FRAME_SKIP):
-            runner.cfg.train_for_env_steps = 0  # read by the runner alone, right after this
+            runner.cfg.train_for_env_steps = 0  # the runner checks this next
 
     def game(self, runner, message, policy):
-        """A worker's message that a game has ended; the wrapper below all others has its whole score."""
+        """Record a finished game from a worker's message. The innermost wrapper has the whole score."""
         self._log.game(np.asarray(message[EPISODIC]["RecordEpisodeStatistics_reward"]).item())
 
 

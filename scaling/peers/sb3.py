@@ -7,13 +7,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFram
 
 from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
-SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules fall to zero; the clock stops us long before
+SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules anneal to zero; the time budget ends earlier
 VEC_ENVS = {"subproc": SubprocVecEnv, "dummy": DummyVecEnv}
 GAME = USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"}
 
 
 class Report(BaseCallback):
-    """Passes finished games on to the log, and stops at the budget."""
+    """Passes finished games to the log and stops at the budget."""
 
     def __init__(self, log):
         super().__init__()
@@ -21,7 +21,7 @@ class Report(BaseCallback):
 
     def _on_step(self):
         for info in self.locals["infos"]:
-            if "episode" in info:  # of the Monitor below all other wrappers: whole games, rewards as they came
+            if "episode" in info:  # from the innermost Monitor: whole games, unclipped rewards
                 self._log.game(info["episode"]["r"])
         return not self._log.steps(self.num_timesteps)
 

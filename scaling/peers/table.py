@@ -1,9 +1,8 @@
-"""The README's tables, from the files in ``results/``.
+"""Write the README's tables from the files in ``results/``.
 
     python -m scaling.peers.table
 
-The others' scores are those at the moments in which the quicker of pg_mpi's presets reached 0 and 18, where it did, and
-at the end of the shortest run.
+Scores are those at the times when the fastest pg_mpi preset reached 0 and 18, and at the end of the shortest run.
 """
 
 import argparse
@@ -17,7 +16,7 @@ MARKS = "<!-- results: written by scaling.peers.table -->", "<!-- end of results
 
 
 def read(results):
-    """[(what was run, lines)] of a folder, in the order of speed."""
+    """Read [(settings, lines)] from a folder, fastest first."""
     runs = []
     for path in sorted(results.glob("*.json")):
         lines = path.with_suffix(".jsonl")
@@ -27,19 +26,19 @@ def read(results):
 
 
 def speed(lines):
-    """Agent steps per second while it trains: from the first line with steps to the last, start-up left out."""
+    """Agent steps per second from the first line with steps to the last, start-up excluded."""
     first, last = (next((line for line in order if line["env_steps"]), None) for order in (lines, lines[::-1]))
     if not first:
         return None
-    if first is last:  # a single report: all that can be said includes the start-up
+    if first is last:  # a single report: start-up is included
         return last["env_steps"] / last["wall_s"]
     return (last["env_steps"] - first["env_steps"]) / (last["wall_s"] - first["wall_s"])
 
 
 def score(about, lines, wall):
-    """The last mean score known ``wall`` seconds after the start, as a cell."""
+    """Table cell: the last mean score known ``wall`` seconds after the start."""
     if about["seconds"] < wall:
-        return "not run so long"
+        return "shorter run"
     known = [line for line in lines if line["wall_s"] <= wall and line["return_mean"] is not None]
     return _score(known[-1]) if known else "no game yet"
 
@@ -50,13 +49,13 @@ def _score(line):
 
 
 def reached(lines, target):
-    """When 100 games first averaged ``target``: seconds, or None."""
+    """Seconds until 100 games first average ``target``, or None."""
     times = (line["wall_s"] for line in lines if line["games"] >= 100 and line["return_mean"] >= target)
     return next(times, None)
 
 
 def ours(runs, target):
-    """When the quicker of pg_mpi's runs reached ``target``: seconds, or None."""
+    """Seconds until the fastest pg_mpi run reached ``target``, or None."""
     times = [reached(lines, target) for about, lines in runs if about["name"].startswith("pg_mpi")]
     return min((time for time in times if time is not None), default=None)
 
@@ -74,7 +73,7 @@ def _table(header, rows):
 
 
 def scores(runs):
-    """The table of speeds and scores."""
+    """Table of speeds and scores."""
     rows, moments = [], [(ours(runs, target), f", pg_mpi at {target}") for target in TARGETS]
     moments.append((min(about["seconds"] for about, lines in runs if lines), ""))
     moments = [(time, where) for time, where in moments if time is not None]
@@ -94,14 +93,14 @@ def scores(runs):
 
 
 def games(runs):
-    """The table of what each calls a game of Pong."""
+    """Table of each trainer's version of Pong."""
     known = [about for about, _ in runs if "game" in about]
     keys = dict.fromkeys(key for about in known for key in about["game"])
     return _table(["", *keys], [[about["name"], *(about["game"].get(key, "") for key in keys)] for about in known])
 
 
 def settings(runs):
-    """What was run with what, as a list."""
+    """List of settings, machines and versions."""
     lines = []
     for about, _ in runs:
         if "versions" in about:
@@ -113,7 +112,7 @@ def settings(runs):
 
 
 def write(results, readme):
-    """Put the tables between the marks in ``readme``."""
+    """Write the tables between the marks in ``readme``."""
     runs = read(results)
     parts = [scores(runs), games(runs), settings(runs)] if runs else ["Not measured yet."]
     text = readme.read_text(encoding="utf-8")
@@ -123,9 +122,9 @@ def write(results, readme):
 
 
 def add_folders(parser):
-    """The options that the comparison shares with this module."""
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the files that peers write")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="where the tables go")
+    """Add the options that ``compare`` shares with this module."""
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the peers' results")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="page that holds the tables")
 
 
 def main():

@@ -1,1 +1,1 @@
-"""Results → pictures. Needs the extra ``plot``; matplotlib is imported only when one is drawn."""
+"""Figures of results. Needs the extra ``plot``; matplotlib is imported only when a figure is drawn."""

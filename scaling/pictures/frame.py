@@ -1,13 +1,13 @@
-"""What pictures of times share: a colour for each phase, and bars of phases."""
+"""Colours and stacked bars of phases."""
 
 from pg_mpi.report.theme import PHASES
 
-#: A colour for each phase, as on a run's page.
+#: A colour for each phase, as in the report of a run.
 COLOURS = PHASES | {"play": "#d8e8df"}
 
 
 def draw_phases(axes, bars):
-    """A stacked bar for each (label, shares by phase)."""
+    """Draw a stacked bar for each (label, shares by phase)."""
     bottoms = [0.0] * len(bars)
     for name in bars[0][1]:
         heights = [max(shares[name], 0) for _, shares in bars]

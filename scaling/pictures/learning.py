@@ -1,10 +1,10 @@
-"""Scores against time."""
+"""Figures of scores against time."""
 
 from pg_mpi.files.figure_file import axes_of
 
 
 def draw_seeds(path, results):
-    """Score against minutes, a thin line for each run of ``seeds.py``, a colour for each preset."""
+    """Draw score against minutes, a line per run of ``scaling.score.seeds``, a colour per preset."""
     presets = list(dict.fromkeys(result["preset"] for result in results))
     with axes_of(path) as axes:
         for result in results:
@@ -22,7 +22,7 @@ def draw_seeds(path, results):
 
 
 def draw_virtual(path, results):
-    """Score against virtual wall-clock, and against core-hours, a line for each number of ranks."""
+    """Draw score against virtual time and against core-hours, a line per number of ranks."""
     with axes_of(path, columns=2, size=(11, 4.2)) as (wall, cores):
         from matplotlib import colormaps
 

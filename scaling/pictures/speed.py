@@ -1,4 +1,4 @@
-"""Steps/s: against ranks, against threads, and part by part."""
+"""Figures of steps/s: against ranks, against threads, and per part."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from scaling.pictures.frame import COLOURS, draw_phases
 
 
 def draw_parts(path, result):
-    """A bar of steps/s for each part of ``ceiling.py``; the emulator's speed as a line.
+    """Draw a bar of steps/s for each part of ``scaling.measure.ceiling``, and the emulator's speed as a line.
 
-    Without an emulator training is several times faster: that bar is cut off, or the others could not be told apart.
+    The bar of training without an emulator is several times longer. It is cut off to keep the others readable.
     """
     rows, most = result["parts"][::-1], 1.3 * result["emulator_sps"]
     with axes_of(path) as axes:
@@ -25,7 +25,7 @@ def draw_parts(path, result):
 
 
 def draw_ways(path, ns):
-    """A bar of nanoseconds for each way of ``bandit.py``, on a logarithmic axis; ours is marked."""
+    """Draw a bar of nanoseconds for each way of ``scaling.measure.bandit_speed`` on a logarithmic axis."""
     names = list(ns)[::-1]
     with axes_of(path, size=(8, 2.8)) as axes:
         bars = axes.barh(
@@ -36,7 +36,7 @@ def draw_ways(path, ns):
 
 
 def draw_replay(path, rows):
-    """Milliseconds of a draw against entries, for each way of ``replay.py``."""
+    """Draw milliseconds per draw against entries for each way of ``scaling.measure.replay_speed``."""
     with axes_of(path, size=(7, 4)) as axes:
         for name, label in (("naive_ms", "numpy: choice"), ("torch_ms", "torch: multinomial"), ("ours_ms", "ours")):
             points = [(row["entries"], row[name]) for row in rows if row[name] is not None]
@@ -47,7 +47,7 @@ def draw_replay(path, rows):
 
 
 def draw_sweep(path, rows, ranks, sps, targets):
-    """Left: steps/s against ranks, perfect scaling and the laws; right: where the time went."""
+    """Draw steps/s against ranks with perfect scaling and the laws (left), and the phase shares (right)."""
     with axes_of(path, columns=2, size=(11, 4.4)) as (speed, share):
         _laws(speed, ranks, sps, targets, reach=2)
         first = rows[0]
@@ -63,15 +63,15 @@ def draw_sweep(path, rows, ranks, sps, targets):
 
 
 def draw_fit(path, ranks, sps, targets):
-    """The points, the laws through them with their 95 % bands, and the speeds asked for."""
+    """Draw the points, the fitted laws with 95 % bands, and the target speeds."""
     with axes_of(path) as axes:
         _laws(axes, ranks, sps, targets, reach=20)
         axes.legend(loc="upper left", frameon=False)
-        axes.set_title("Steps/s against ranks: what the laws make of the points, with 95 % bands")
+        axes.set_title("Steps/s against ranks: fitted laws with 95 % bands")
 
 
 def _laws(axes, ranks, sps, targets, reach):
-    """Points, laws and bands, as far as the targets that a law gets to within ``reach`` times the most ranks."""
+    """Draw points, laws and bands, up to the targets within ``reach`` times the most ranks."""
     most, fits = max(ranks), [scaling_laws.fit(law, ranks, sps, targets) for law in scaling_laws.LAWS]
     needed = [n["ranks"] for fit in fits for n in fit.get("needed", []) if n["ranks"] and n["ranks"] <= reach * most]
     wanted = np.linspace(1, max([1.25 * most, *(1.1 * n for n in needed)]), 200)
@@ -91,7 +91,7 @@ def _laws(axes, ranks, sps, targets, reach):
 
 
 def draw_threads(path, rows, usable):
-    """Steps/s against ranks, a line for each number of BLAS threads."""
+    """Draw steps/s against ranks, a line per number of BLAS threads."""
     with axes_of(path) as axes:
         for threads in sorted({row["threads"] for row in rows}):
             curve = [row for row in rows if row["threads"] == threads]
@@ -101,12 +101,12 @@ def draw_threads(path, rows, usable):
         axes.annotate(f"{usable} hardware threads", (usable, 0), (4, 6), textcoords="offset points", color="0.4")
         axes.set(xlabel="ranks", ylabel="steps/s of all ranks", ylim=(0, None))
         axes.set_xticks(sorted({row["ranks"] for row in rows}))
-        axes.set_title("Dense products: BLAS threads of each rank against each other")
+        axes.set_title("Dense products: ranks and BLAS threads per rank")
         axes.legend(frameon=False)
 
 
 def draw_predict(path, result):
-    """Left: steps/s against ranks, what was measured as dots; right: the shares of waiting and of the exchange."""
+    """Draw predicted and measured steps/s (left), and the shares of waiting and exchange (right)."""
     rows = result["rows"]
     ranks = [row["ranks"] for row in rows]
     with axes_of(path, columns=2, size=(11, 4.2)) as (speed, share):

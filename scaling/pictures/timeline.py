@@ -1,11 +1,11 @@
-"""Who did what when."""
+"""Figures of events over time."""
 
 from pg_mpi.files.figure_file import axes_of
 from scaling.pictures.frame import COLOURS
 
 
 def draw_trace(path, events, updates):
-    """Two lines a rank, what it did and its play taken apart, for some updates, on the common clock."""
+    """Draw two lines per rank for some updates, its phases and the parts of play, on the common clock."""
     chosen = [event for event in events if event["ph"] == "X" and event["args"]["update"] in updates]
     ranks = sorted({event["pid"] for event in chosen})
     with axes_of(path, size=(11, 1.2 + 0.7 * len(ranks))) as axes:
@@ -25,7 +25,7 @@ def draw_trace(path, events, updates):
 
 
 def draw_lockstep(path, rows, spans):
-    """A timeline for each way: a line an environment, its steps dark, slow ones red, its waiting pale."""
+    """Draw a timeline for each way, one line per environment: steps dark, slow steps red, waiting pale."""
     with axes_of(path, rows=len(rows), size=(11, 1.9 * len(rows))) as all_axes:
         width = min(max(end for _, _, end in rank[-1:]) for way in spans for rank in spans[way])
         for axes, row in zip(all_axes, rows):
@@ -39,11 +39,11 @@ def draw_lockstep(path, rows, spans):
 
 
 def draw_waiting(path, result):
-    """The share of time lost by waiting against ranks: measured as dots, modelled as lines, for both ways to share."""
+    """Draw the share of waiting against ranks, measured (dots) and modelled (lines), for both modes."""
     with axes_of(path) as axes:
         for colour, mode in (("C3", "episode"), ("C0", "steps")):
             runs = [run for run in result["runs"] if run["mode"] == mode]
-            label = "whole games" if mode == "episode" else "so many steps"
+            label = "whole games" if mode == "episode" else "fixed steps"
             for crowded, face in ((False, colour), (True, "white")):
                 dots = [run for run in runs if run["oversubscribed"] == crowded]
                 if dots:

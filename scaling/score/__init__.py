@@ -1,1 +1,1 @@
-"""Measuring learning: scores over seeds, games and settings."""
+"""Measurements of learning over seeds, games and settings."""

@@ -1,8 +1,8 @@
-"""How well other games and environments are learned: ``python -m scaling.score.games``.
+"""Train other games and environments and score them: ``python -m scaling.score.games``.
 
-Each is trained from scratch with several seeds, one after another, for the same time or to a score; then the last
-weights and a random policy play full games in the same way. Published scores stand beside them. There is one JSON file
-a run, and those that are there are not run again.
+Each is trained from scratch with several seeds in turn, for a fixed time or to a score. Then the last weights and a
+random policy play full games. The table lists published scores beside them. Each run writes one JSON file; existing
+files are not run again.
 """
 
 import json
@@ -26,30 +26,30 @@ PUBLISHED = {
     "ALE/Pong-v5": (-20.7, 9.3),
     "ALE/SpaceInvaders-v5": (148, 1652),
 }
-#: What a result tells at least.
+#: Required keys of a result.
 KEYS = {"env_id", "seed", "preset", "ranks", "wall_s", "env_steps", "return_mean", "trained", "random"}
 DEFAULT = "ALE/Breakout-v5,ALE/Freeway-v5,ALE/Boxing-v5,ALE/SpaceInvaders-v5"
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(prog="python -m scaling.score.games", description=__doc__.splitlines()[0], allow_abbrev=False)
     p.add_argument("--games", default=DEFAULT, metavar="ID,ID", help=f"Gymnasium ids (default: {DEFAULT})")
-    p.add_argument("--preset", default="default", help="settings of the training (default: default)")
-    p.add_argument("--seeds", default="0-2", help="first-last (default: 0-2)")
+    p.add_argument("--preset", default="default", help="preset of the training (default: default)")
+    p.add_argument("--seeds", default="0-2", help="FIRST-LAST (default: 0-2)")
     p.add_argument("--ranks", default="2", help="ranks of each run (default: 2)")
     p.add_argument("--limit", default="00:10:00", help="training time of each run (default: 00:10:00)")
     p.add_argument("--target", help="stop earlier at this mean of the last 100 games")
-    p.add_argument("--played", default="30", help="games that are played to score a policy (default: 30)")
-    p.add_argument("--out", default="scaling/results/games", help="folder of the results")
+    p.add_argument("--played", default="30", help="games played to score a policy (default: 30)")
+    p.add_argument("--out", default="scaling/results/games", help="results folder")
     p.add_argument("--runs", default="runs/games", help="folder of the run folders")
-    p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
+    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
     p.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of pg_mpi.train")
     return p
 
 
 def main(argv):
-    """Train and score what is missing, and tell; the process's exit code."""
+    """Train and score the missing runs and report. Returns the exit code."""
     cli.refuse_mpirun()
     args = parser().parse(argv)
     seeds, ranks = checked(span, args.seeds, "--seeds"), checked(integer(), args.ranks, "--ranks")
@@ -70,7 +70,7 @@ def main(argv):
                 attempt(out / f"{_short(name)}-s{seed}.json", name, seed, ranks, args, facts)
     results = list(runs_to_score.read(out, KEYS, "scaling.score.games").values())
     if not results:
-        raise UsageError(f"{out} holds no result: leave --table away to train, or give another --out")
+        raise UsageError(f"{out} holds no result: run without --table to train, or give another --out")
     print(table(results))
     return 0
 
@@ -81,7 +81,7 @@ def _words(name, seed, args):
 
 
 def attempt(result, name, seed, ranks, args, facts):
-    """Train and score one game once, unless its result is there. Raises ``UsageError`` if that is of other settings."""
+    """Train and score one game, unless its result exists. Raises ``UsageError`` if that has other settings."""
     words = _words(name, seed, args)
     wanted = {"env_id": name, "preset": args.preset, "ranks": ranks, "flags": words}
     if result in (there := runs_to_score.read(result.parent, KEYS, "scaling.score.games")):
@@ -94,7 +94,7 @@ def attempt(result, name, seed, ranks, args, facts):
 
 
 def score(run, name, seed, ranks, args):
-    """What a run came to, and what its last weights and a random policy score: a dict."""
+    """Final metrics of a run, and scores of its last weights and of a random policy: a dict."""
     last = read_metrics(run)[-1]
     first = json.loads((run / "config.json").read_text(encoding="utf-8"))["starts"][0]
     settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
@@ -118,7 +118,7 @@ def score(run, name, seed, ranks, args):
 
 
 def table(results):
-    """One row a game: medians over seeds, and from lowest to highest."""
+    """Table with one row per game: median over seeds, lowest to highest."""
     lines = [
         "| game | trained | while learning | random, here | random, human (published) | steps, thousands | seconds |",
         "|---|---|---|---|---|---|---|",

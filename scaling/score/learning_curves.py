@@ -1,4 +1,4 @@
-"""What a run folder says about how fast it learned: times to a score, the ancestor's criterion, a thin curve."""
+"""Learning speed of a run folder: times to a score, the ancestor's criterion, a thinned curve."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from scaling.machine import cpu_model
 from scaling.measure.timed_run import read_metrics
 
 TARGETS = (0.0, 15.0, 18.0)
-WINDOW = 100  # games, all of them: a mean over fewer does not count
+WINDOW = 100  # games; a mean over fewer does not count
 RATE_WINDOW = 2.0  # seconds
 RATE_SMOOTHING = 0.95
 POINTS = 60  # of a thinned curve
@@ -23,7 +23,7 @@ def read_start(run):
 
 
 def time_to(lines, target, strictly):
-    """When the mean of the last 100 games first got there, as a dict of costs; None if it never did.
+    """Costs when the mean of the last 100 games first reached ``target``, a dict; None if never.
 
     Args:
         strictly: True for "above ``target``", False for "at least ``target``".
@@ -36,7 +36,7 @@ def time_to(lines, target, strictly):
 
 
 def costs(line):
-    """What a run had used up at one of its metrics lines."""
+    """Time, steps and games of a run up to one of its metrics lines."""
     return {
         "wall_s": line["wall_s"],
         "env_steps": line["env_steps"],
@@ -47,10 +47,10 @@ def costs(line):
 
 
 def reward_rates(lines):
-    """Mean reward per point in windows of two seconds, and its smoothed course: (times, means, smoothed).
+    """Mean reward per point in windows of two seconds, and its running average: (times, means, smoothed).
 
     The 2016 ancestor's measure of progress: r <- 0.95 r + 0.05 w, from the first window on. An update's rewards
-    are spread evenly over its seconds; windows without a point are left out. ``times`` are the windows' ends.
+    are spread evenly over its seconds; windows without a point are omitted. ``times`` are the windows' ends.
     """
     wall = np.array([0.0] + [line["wall_s"] for line in lines])
     borders = np.arange(0.0, wall[-1], RATE_WINDOW)
@@ -67,14 +67,14 @@ def reward_rates(lines):
 
 
 def time_to_rate(lines):
-    """Seconds until the smoothed reward rate is above 0; None if it never was."""
+    """Seconds until the smoothed reward rate is above 0; None if never."""
     times, _, smoothed = reward_rates(lines)
     above = np.flatnonzero(smoothed > 0)
     return float(times[above[0]]) if len(above) else None
 
 
 def thin(lines, points=POINTS):
-    """About ``points`` lines of a run and its last, as rows of ``COLUMNS``."""
+    """Select about ``points`` lines of a run and its last, as rows of ``COLUMNS``."""
     every = max(1, len(lines) // points)
     kept = lines[every - 1 :: every]
     kept += [] if kept and kept[-1] is lines[-1] else lines[-1:]
@@ -82,7 +82,7 @@ def thin(lines, points=POINTS):
 
 
 def summary(run):
-    """All of it, as one JSON-able dict."""
+    """Summarise a run folder: a JSON-able dict."""
     settings, start, starts = read_start(run)
     lines = read_metrics(run)
     last = lines[-1]

@@ -1,11 +1,10 @@
-"""Which settings learn in the fewest steps: a list of settings, each with several seeds, one run a core.
+"""Compare the steps that settings need to learn, each with several seeds, one run per core.
 
     python -m scaling.score.search SETTINGS.json --seeds 0-2 --steps 5e5 --out RESULTS.jsonl
 
 SETTINGS.json holds {"common": "flags of pg_mpi.train", "try": {"name": "more flags", ...}}. Every run is a single
-process, so its envs are ``--envs-per-rank``; runs share the machine, so they are compared by steps and never by
-seconds. RESULTS.jsonl gets one line a run, with its flags, commit and curve; runs that are in it are not run again.
-``--table`` prints what is there.
+process with ``--envs-per-rank`` envs. Runs share the machine, so compare them by steps, not by seconds. RESULTS.jsonl
+receives one line per run with its flags, commit and curve; existing runs are not repeated. ``--table`` prints them.
 """
 
 import concurrent.futures
@@ -29,18 +28,18 @@ MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(prog="python -m scaling.score.search", description=__doc__.splitlines()[0], allow_abbrev=False)
     p.add_argument("settings", metavar="SETTINGS", help="a JSON file of settings to try")
     p.add_argument("--seeds", default="0-2", help="numbers or ranges with commas (default: 0-2)")
     p.add_argument("--steps", default="5e5", help="agent steps of each run (default: 5e5)")
-    p.add_argument("--out", default="scaling/results/search.jsonl", help="where the results go")
-    p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
+    p.add_argument("--out", default="scaling/results/search.jsonl", help="results file")
+    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
     return p
 
 
 def main(argv):
-    """Try all settings, or tabulate; the process's exit code."""
+    """Run all settings, or print the table. Returns the exit code."""
     args = parser().parse(argv)
     out = Path(args.out)
     if not args.table:
@@ -54,7 +53,7 @@ def main(argv):
 
 
 def table(results):
-    """Markdown: per setting the mean over seeds of the score at some step counts, and when 0 was passed."""
+    """Markdown table: per setting the mean score over seeds at some step counts, and the steps until above 0."""
     marks = [mark for mark in MARKS if any(result["end"]["env_steps"] >= mark for result in results)]
     lines = ["| setting | seeds | " + " | ".join(f"{mark / 1e6:g} M" for mark in marks) + " | above 0, M steps |"]
     lines.append("|---" * (len(marks) + 3) + "|")
@@ -67,24 +66,24 @@ def table(results):
 
 
 def score_at(result, mark):
-    """The mean of the last 100 games when a run had played ``mark`` steps; None if it stopped before."""
+    """Mean of the last 100 games after ``mark`` steps of a run; None if it stopped before."""
     steps, score = (result["columns"].index(name) for name in ("env_steps", "return_mean"))
     return next((row[score] for row in result["curve"] if row[steps] >= mark), None)
 
 
 def _jobs(settings, seeds, steps):
-    """Every run to make, seeds outermost, so that an early look compares all settings."""
+    """List all runs, seeds outermost, so that partial results cover all settings."""
     jobs = []
     for seed in checked(spans, seeds, "--seeds"):
         for name, flags in settings["try"].items():
             words = [*shlex.split(settings["common"]), *shlex.split(flags)]
-            parse_train(words)  # a wrong flag is found before hours of runs, not among them
+            parse_train(words)  # find a wrong flag before the first run
             jobs.append({"name": name, "flags": shlex.join(words), "seed": seed, "steps": steps})
     return jobs
 
 
 def _run_all(jobs, out):
-    """One run on each core at a time; each result is appended when it is there."""
+    """Run one job per core at a time, and append each result when it is complete."""
     cores = queue.Queue()
     for core in sorted(os.sched_getaffinity(0))[: usable_threads()]:
         cores.put(core)
@@ -105,7 +104,7 @@ def _run_all(jobs, out):
 
 
 def _run(job, core):
-    """One training run on one core: its job and its summary."""
+    """Train on one core. Returns the job with its summary."""
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--seed", job["seed"], "--total-timesteps", job["steps"], "--checkpoint-every", 1000000]
         command = [

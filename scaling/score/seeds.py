@@ -1,10 +1,10 @@
-"""How fast it learns, over seeds: the same training from scratch with several seeds, one after another.
+"""Measure learning speed over seeds: the same training from scratch with each seed in turn.
 
     python -m scaling.score.seeds --preset default,fast --seeds 17,93,410 --out FOLDER [-- TRAIN FLAGS]
 
-Each run goes to ``--target`` or to ``--limit``, on ``--ranks`` ranks, with nothing else beside it; presets take
-turns, so that a drift of the machine meets all of them. FOLDER gets one JSON file a run, and those that are there
-are not run again. ``--evaluate`` then plays 100 games with each run's last weights in four ways, ``--table`` prints
+Each run ends at ``--target`` or ``--limit``, on ``--ranks`` ranks, alone on the machine. Presets are interleaved, so
+that drift affects all of them. FOLDER receives one JSON file per run; existing files are not run again.
+``--evaluate`` then plays 100 games with each run's last weights in four ways, ``--table`` prints
 medians, interquartile means and bootstrap intervals, ``--picture`` draws the curves. Run folders stay in ``--runs``.
 """
 
@@ -22,30 +22,30 @@ from scaling.score import runs_to_score
 from scaling.score.learning_curves import summary
 from scaling.tables import seeds_table
 
-#: What a result tells at least.
+#: Required keys of a result.
 KEYS = {"preset", "seed", "ranks", "above_0", "at_15", "at_18", "rate_above_0_s", "end", "columns", "curve"}
 WAYS = tuple((sticky, greedy) for sticky in (0.25, 0.0) for greedy in (False, True))
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(prog="python -m scaling.score.seeds", description=__doc__.splitlines()[0], allow_abbrev=False)
-    p.add_argument("--preset", default="default,fast", help="presets, with commas (default: default,fast)")
-    p.add_argument("--seeds", default="0-4", help="numbers or ranges with commas, as 0-4 or 17,93 (default: 0-4)")
+    p.add_argument("--preset", default="default,fast", help="comma-separated presets (default: default,fast)")
+    p.add_argument("--seeds", default="0-4", help="numbers or ranges with commas, such as 0-4 or 17,93 (default: 0-4)")
     p.add_argument("--ranks", default="2", help="ranks of each run (default: 2)")
     p.add_argument("--target", default="18", help="stop at this mean of the last 100 games (default: 18)")
     p.add_argument("--limit", default="00:10:00", help="or after HH:MM:SS (default: 00:10:00)")
-    p.add_argument("--out", default="scaling/results/seeds", help="folder of the results")
+    p.add_argument("--out", default="scaling/results/seeds", help="results folder")
     p.add_argument("--runs", default="runs/seeds", help="folder of the run folders")
     p.add_argument("--evaluate", action="store_true", help="play 100 games in four ways with each run's last weights")
-    p.add_argument("--table", action="store_true", help="only print the table of the results that are there")
-    p.add_argument("--picture", metavar="PNG", help="draw the curves of the results that are there (extra: plot)")
+    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
+    p.add_argument("--picture", metavar="PNG", help="draw the curves of the existing results (extra: plot)")
     p.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of pg_mpi.train")
     return p
 
 
 def main(argv):
-    """Run, evaluate or tabulate; the process's exit code."""
+    """Run, evaluate or print the table. Returns the exit code."""
     cli.refuse_mpirun()
     args = parser().parse(argv)
     seeds = checked(spans, args.seeds, "--seeds")
@@ -68,7 +68,7 @@ def main(argv):
                     evaluate(result, run, ranks)
     results = list(runs_to_score.read(out, KEYS, "scaling.score.seeds").values())
     if not results:
-        raise UsageError(f"{out} holds no result: leave --table and --picture away to train, or give another --out")
+        raise UsageError(f"{out} holds no result: run without --table and --picture to train, or give another --out")
     print(seeds_table(results))
     if args.picture:
         draw_seeds(args.picture, results)
@@ -81,7 +81,7 @@ def _words(preset, seed, args):
 
 
 def attempt(result, run, preset, seed, ranks, args):
-    """Train once and write the result, unless it is there. Raises ``UsageError`` if that is of other settings."""
+    """Train once and write the result, unless it exists. Raises ``UsageError`` if that has other settings."""
     words = _words(preset, seed, args)
     if result in (there := runs_to_score.read(result.parent, KEYS, "scaling.score.seeds")):
         told = runs_to_score.with_flags(there[result])
@@ -93,7 +93,7 @@ def attempt(result, run, preset, seed, ranks, args):
 
 
 def evaluate(result, run, ranks):
-    """Add the four evaluations of a run's last weights to its result, where they are missing."""
+    """Add the missing ones of four evaluations of a run's last weights to its result."""
     content = json.loads(result.read_text(encoding="utf-8"))
     evaluations = content.setdefault("evaluations", [])
     for sticky, greedy in WAYS[len(evaluations) :]:

@@ -117,7 +117,7 @@ def restart_loop(tally, folder, tries, seed):
                 codes.append(result.returncode)
                 assert len(codes) < 5, "hung: it goes on for ever"
             assert codes == [75] * 3 and result.returncode == 2, f"wrong: {codes}, then {result.returncode}"
-            assert "came no further than 0 steps" in one_line(result)
+            assert "saved nothing after 0 steps" in one_line(result)
 
 
 @fault("a full /dev/shm (root only)", tries=2)

@@ -75,14 +75,14 @@ def plant_emulator_errors(rank, chance):
 
     from pg_mpi.env.atari import AtariGame
 
-    act, rng = AtariGame.act, np.random.default_rng(rank)
+    act, rng = AtariGame.step, np.random.default_rng(rank)
 
     def faulty(self, action):
         if rank == 1 and rng.random() < chance:
             raise RuntimeError("planted in the emulator")
         return act(self, action)
 
-    AtariGame.act = faulty
+    AtariGame.step = faulty
 
 
 def plant_signals(rank, phase, number, count=1, who=1):

@@ -17,11 +17,11 @@ CASES = {
     "nan": (["--gamma", "nan"], "--gamma must be a finite number above 0 and at most 1, not 'nan'"),
     "minibatch": (
         [*STEPS, "--minibatch-size", 300],
-        "--minibatch-size 300 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
+        "--minibatch-size 300 exceeds the rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
     "default minibatch, given": (
         ["--sync", "steps", "--minibatch-size", 1024],
-        "--minibatch-size 1024 is larger than one rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
+        "--minibatch-size 1024 exceeds the rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
 }
@@ -76,7 +76,7 @@ def test_resume_that_the_folder_contradicts(tmp_path):
     other = train(2, tmp_path, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
     assert f"resumed from {old}" in other.stdout
     again = train(2, tmp_path, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
-    assert "other has a checkpoint of its own and goes on from it" in again.stderr
+    assert "other has a checkpoint of its own: resuming from it" in again.stderr
     wide = train(2, tmp_path, "--envs-per-rank", 3, "--total-timesteps", 9000, code=2)
     assert "has 1 envs for each of 2 ranks, not 3" in one_line(wide)
     identity = train(2, tmp_path, "--run-dir", "third", "--resume", "run", "--gamma", 0.5, code=2)

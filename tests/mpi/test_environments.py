@@ -69,7 +69,7 @@ def test_a_game_that_cannot_be_saved_starts_anew(tmp_path):
     flags = ["--env-id", "own_envs:Hiding"]
     for budget in (1500, 3000):
         result = train(2, tmp_path, *flags, "--total-timesteps", budget, PYTHONPATH=f"{ROOT}:{TESTS}")
-        assert "cannot be saved: a resumed run starts games under way anew" in result.stdout
+        assert "cannot be saved: a resumed run restarts unfinished games" in result.stdout
     assert all(line["length_mean"] == 10 for line in metrics(tmp_path)), "no game is counted with steps that are gone"
 
 
@@ -123,11 +123,11 @@ CASES = {
     "unknown features": ([*FEATURES, "blob"], "unknown --features 'blob' (did you mean blobs?)"),
     "no features": ([*FEATURES, "own_features:Nothing"], "--features own_features:Nothing names no class"),
     "unsorted": ([*FEATURES, "own_features:Unsorted"], "an observation must be sorted, without duplicates, and from 0"),
-    "floats": ([*FEATURES, "own_features:Floats"], "an observation is int64 (n,), not float64"),
+    "floats": ([*FEATURES, "own_features:Floats"], "an observation must be int64 (n,), not float64"),
     "growing": ([*FEATURES, "own_features:Growing"], "size changed from 420 to 421"),
-    "forgetful": ([*FEATURES, "own_features:Forgetful"], "restore(state()) does not continue alike"),
+    "forgetful": ([*FEATURES, "own_features:Forgetful"], "restore(state()) gives other observations"),
     "no size": ([*FEATURES, "own_features:Sizeless"], "size must be a whole number of at least 1, not None"),
-    "for two": (["--env-id", "ALE/Combat-v5"], "ALE/Combat-v5 is a game for two"),
+    "for two": (["--env-id", "ALE/Combat-v5"], "ALE/Combat-v5 is a two-player game"),
     "mode": (["--env-id", "ALE/Pong-v5", "--mode", "7"], "ALE/Pong-v5 has no --mode 7: give one of 0, 1"),
 }
 
@@ -147,7 +147,7 @@ def test_an_exception_that_cannot_travel_is_told(tmp_path):
 
 def test_a_game_without_its_rom_is_refused(tmp_path):
     result = train(2, tmp_path, "--env-id", "ALE/Breakout-v5", code=2, ALE_ROMS_DIR=str(tmp_path))
-    assert "there is no ROM of breakout" in one_line(result)
+    assert "no ROM found for breakout" in one_line(result)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_full_disk_stops_the_job_with_one_line(tmp_path, size, path):
     result = with_fault(tmp_path, f"disk:{size}", extra=["--total-timesteps", "4000", "--checkpoint-every", "3"])
     assert result.returncode == 1
     line = one_line(result)
-    assert path in line and "cannot be written (File too large): mend that" in line
+    assert path in line and "cannot be written (File too large): fix that" in line
     assert not list(tmp_path.glob("run/**/*.tmp")), "half a file was left"
 
 

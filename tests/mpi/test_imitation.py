@@ -80,7 +80,7 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--replay", "--method", "reinforce"], "--replay compares returns with values"),
+        (["--replay", "--method", "reinforce"], "--replay needs a value function"),
         (["--replay", "--reproducible"], "leave --reproducible out"),
         (["--replay-size", "700"], "unknown argument --replay-size (did you mean --replay?)"),
     ],

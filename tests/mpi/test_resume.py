@@ -205,6 +205,6 @@ def test_starts_that_come_to_nothing_end_in_a_clear_line(tmp_path):
     for _ in range(3):
         train(1, tmp_path, *short, "--idle-starts", 3, code=75)
     refused = train(1, tmp_path, *short, "--idle-starts", 3, code=2)
-    assert "the last 3 starts of run came no further than 0 steps" in one_line(refused)
+    assert "the last 3 starts of run saved nothing after 0 steps" in one_line(refused)
     train(1, tmp_path, "--idle-starts", 0, "--max-frames", 400, "--total-timesteps", 1)
     train(1, tmp_path, "--idle-starts", 1, "--max-frames", 400, "--total-timesteps", 1)  # finished is not idle

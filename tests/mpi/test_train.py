@@ -103,7 +103,7 @@ def test_checkpoints_are_saved_every_so_many_updates_and_the_learning_rate_is_an
 
 def test_walltime_counts_the_start_and_exits_75(tmp_path):
     result = train(2, tmp_path, *STEPS, "--max-walltime", "00:00:15", code=75)
-    assert "walltime budget of 15 s" in result.stdout and "the same command goes on" in result.stdout
+    assert "walltime budget of 15 s" in result.stdout and "run the same command again to resume" in result.stdout
     before, last = (line["wall_s"] for line in metrics(tmp_path)[-2:])
     assert before < 15 <= last + 1, "it stops after the first update that ends beyond the budget, start-up counted"
     assert not (tmp_path / "run" / "DONE").exists()

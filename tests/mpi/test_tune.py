@@ -128,7 +128,7 @@ def test_a_signal_stops_it_with_checkpoints_and_two_jobs_share_a_study(tmp_path)
         time.sleep(0.2)
     one.send_signal(signal.SIGUSR1)
     stopped, whole = finish(one, 60), finish(other, 120)
-    assert stopped.returncode == 75 and "stopped: the same command goes on" in stopped.stdout
+    assert stopped.returncode == 75 and "stopped: run the same command again to resume" in stopped.stdout
     assert whole.returncode == 0, whole.stderr
     last = run(command(2, "pg_mpi.tune", *words), tmp_path, limit=120)
     assert last.returncode == 0, last.stderr
@@ -148,14 +148,14 @@ def here():
     [
         (SPACE, ["--ranks-per-trial", 3], "2 ranks make no groups of 3"),
         (SPACE, ["--learning-rate", "1e-3"], "learning_rate is in space.toml and on the command line"),
-        (SPACE, ["--target-return", "3"], "--target-return means nothing here"),
+        (SPACE, ["--target-return", "3"], "--target-return does not apply here"),
         (SPACE, ["--budget", "0"], "--budget must be a duration above zero"),
         (SPACE, ["--trails", "3"], "--trails"),
         ("[learning_rat]\nchoices = [1]\n", [], "no setting of pg_mpi.train (did you mean learning_rate?)"),
         ("[hidden]\nlow = 64\nhigh = 8\n", [], "low must be below high"),
         ("[hidden]\nlow = 8\nhigh = 32\nstep = 0.5\n", [], "step must be a whole number"),
         (SPACE, ["--env-id", "ALE/Pongg-v5"], "did you mean ALE/Pong-v5?"),
-        (SPACE, ["--preset", "preset.json"], "--total-timesteps means nothing here"),
+        (SPACE, ["--preset", "preset.json"], "--total-timesteps does not apply here"),
         ("[hidden]\nlow = 8\n", [], "must have choices, or low and high"),
         ("[hidden]\nlow = -3\nhigh = 8\n", [], "must be a whole number of at least 1, not -3"),
         ("[sync]\nchoices = ['steps', 'step']\n", [], "must be one of episode, steps"),

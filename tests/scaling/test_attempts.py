@@ -55,14 +55,14 @@ def games_result(preset):
         (SEEDS, "default-s0", seeds_result(18), ["--", "--hidden", "7"], "default-s0.json has flags"),
         (SEEDS, "default-s0", {**seeds_result(18), "ranks": 2}, [], "has ranks 2, not 1: give another --out"),
         (SEEDS, "default-s0", FACTS | {"columns": [], "curve": []}, [], "default-s0.json has flags []"),
-        (SEEDS, "default-s0", {"rows": []}, [], "default-s0.json is no result of python -m scaling.score.seeds"),
+        (SEEDS, "default-s0", {"rows": []}, [], "default-s0.json is not a result of python -m scaling.score.seeds"),
         (GAMES, "Pong-v5-s0", games_result("karpathy"), [], "has preset karpathy, not default"),
         (
             GAMES,
             "Pong-v5-s0",
             {"rows": []},
             ["--table"],
-            "Pong-v5-s0.json is no result of python -m scaling.score.games",
+            "Pong-v5-s0.json is not a result of python -m scaling.score.games",
         ),
     ],
 )
@@ -80,9 +80,9 @@ def test_the_run_of_somebody_else_stays(tmp_path, line, name):
     theirs.parent.mkdir(parents=True)
     theirs.touch()
     for words, said in (
-        ([], f"runs/{name} is there, and its result is not in out: move it away"),
+        ([], f"runs/{name} exists, but its result is not in out: move it away"),
         (["--preset", "nosuch"], "no preset or file 'nosuch'"),
-        (["--", "--run-dir", "x"], "--run-dir means nothing here"),
+        (["--", "--run-dir", "x"], "--run-dir does not apply here"),
         (["--table"], "out holds no result"),
     ):
         refused = called(tmp_path, line, *words)

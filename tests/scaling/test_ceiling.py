@@ -170,7 +170,7 @@ def test_a_whole_measurement(tmp_path, ranks, flags):
     [
         (["--rank", "2"], "unknown argument --rank (did you mean --ranks?)"),
         (["--seconds", "0"], "--seconds must be a finite number above 0"),
-        (["--run-dir", "here"], "--run-dir means nothing here"),
+        (["--run-dir", "here"], "--run-dir does not apply here"),
         (["--preset", "fats"], "did you mean fast?"),
         (["--ranks", "1", "--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
     ],

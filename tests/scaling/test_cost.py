@@ -72,7 +72,7 @@ def test_the_interval():
         ([], "the following arguments are required: --of"),
         (["--of=--trase"], "unknown argument --trase (did you mean --trace?)"),
         (["--of=--trace", "--repeats", "1"], "--repeats must be a whole number of at least 2"),
-        (["--of=--run-dir x"], "--run-dir means nothing here"),
+        (["--of=--run-dir x"], "--run-dir does not apply here"),
         (['--of="'], "--of must be flags as in a shell (No closing quotation)"),
     ],
 )

@@ -108,7 +108,7 @@ def test_results_come_back(tmp_path):
         ("ranks,sps\n1,2\n", "is not a result of pg_mpi: give a CSV file"),
         ("", "is not a result of pg_mpi"),
         ("# pg_mpi sweep 1\nranks,sps\n1,2,3\n", "is damaged"),
-        ("# pg_mpi sweep 1\nranks,sps\n", "holds no point"),
+        ("# pg_mpi sweep 1\nranks,sps\n", "contains no point"),
         ("# pg_mpi sweep 1\nranks,speed\n1,2\n", "it needs numbers above 0 in the columns ranks, sps"),
         ("# pg_mpi sweep 1\nranks,sps\n1,fast\n", "it needs numbers above 0 in the columns ranks, sps"),
         ("# pg_mpi sweep 1\nranks,sps\n1,nan\n2,3\n", "it needs numbers above 0"),

@@ -208,11 +208,11 @@ def test_a_real_run(tmp_path):
     "words, said",
     [
         ([], "give --run RUN, the folder of a run"),
-        (["--sweep", "."], ". keeps no run on 1 ranks"),
+        (["--sweep", "."], ". contains no run on 1 ranks"),
         (["--run", "nowhere"], "nowhere has no metrics.jsonl"),
         (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),
-        (["--run", ".", "--network", "doctor=x"], "x is no report of the doctor"),
+        (["--run", ".", "--network", "doctor=x"], "x is not a report of the doctor"),
         (["--run", ".", "--network", "inf:12"], "no network 'inf:12'"),
         (["--run", ".", "--minibatch-size", "x"], "--minibatch-size must be"),
     ],

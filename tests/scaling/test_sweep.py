@@ -76,9 +76,9 @@ def test_a_point_that_fails_is_told_and_the_others_go_on(tmp_path):
     [
         (["--ranks", "0,1"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--mode", "strnog"], "--mode must be one of weak, strong (did you mean strong?)"),
-        (["--ranks", "2,3", "--mode", "strong"], "2 ranks cannot have equally many"),
+        (["--ranks", "2,3", "--mode", "strong"], "evenly among 2 ranks: remove it from --ranks"),
         (["--hosts", "nowhere"], "the host file nowhere cannot be read"),
-        (["--max-walltime", "5"], "--max-walltime means nothing here"),
+        (["--max-walltime", "5"], "--max-walltime does not apply here"),
         (["--hiden", "5"], "unknown argument --hiden (did you mean --hidden?)"),
         (["--preset", "slow"], "no preset or file 'slow'"),
     ],

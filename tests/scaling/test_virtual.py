@@ -53,7 +53,7 @@ def test_it_is_checked_against_real_ranks(tmp_path):
     assert row["real_s"] > 0 and row["virtual_s"] > 0 and row["error"] == row["virtual_s"] / row["real_s"] - 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
     refused = run([sys.executable, "-m", "scaling.model.virtual.check", "--total-timesteps", "9"], tmp_path)
-    assert refused.returncode == 2 and "--total-timesteps means nothing here" in one_line(refused)
+    assert refused.returncode == 2 and "--total-timesteps does not apply here" in one_line(refused)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -181,7 +181,7 @@ def test_the_answer():
         (["--ranks", "1e30"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--minibatch-size", "1e400x"], "1e400x is too large with 1 ranks"),
         (["--network", "token-ring"], "no network 'token-ring'"),
-        (["--run-dir", "x"], "--run-dir means nothing here"),
+        (["--run-dir", "x"], "--run-dir does not apply here"),
         (["--ranks", "2", "--deadline", "soon"], "--deadline must be a duration"),
     ],
 )

@@ -54,8 +54,8 @@ def test_the_longest_game():
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--ranks", "1,x"], "--ranks must be whole numbers from 1 to 1,000,000 with commas, as 1,2,4, not '1,x'"),
-        (["--sync", "steps"], "--sync means nothing here"),
+        (["--ranks", "1,x"], "--ranks must be whole numbers from 1 to 1,000,000, such as 1,2,4, not '1,x'"),
+        (["--sync", "steps"], "--sync does not apply here"),
         (["--preset", "karpathy"], "use --sync episode"),
         (["--env", "3"], "unknown argument --env (did you mean --envs?)"),
     ],

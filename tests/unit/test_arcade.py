@@ -69,7 +69,7 @@ def test_other_games_are_sparse_and_alive(name):
         if game.over():
             game.reset()
             encoder.start(game.screen)
-        game.act(game.actions[rng.integers(len(game.actions))])
+        game.step(game.actions[rng.integers(len(game.actions))])
         before, observation = observation, encoder.step(game.screen)
         counts.append(len(observation))
         changes += not np.array_equal(before, observation)
@@ -82,7 +82,7 @@ def test_other_games_are_sparse_and_alive(name):
 
 def test_games_for_two_are_refused_before_the_emulator_sees_them():
     assert not {f"ALE/{name.title().replace('_', '')}-v5" for name in FOR_TWO} & set(atari_ids())
-    with pytest.raises(UsageError, match="ALE/Combat-v5 is a game for two"):
+    with pytest.raises(UsageError, match="ALE/Combat-v5 is a two-player game"):
         registry.check(config_of("Combat"))
 
 
@@ -93,15 +93,15 @@ def test_a_fresh_emulator_goes_on_exactly(name, steps):
     rng = np.random.default_rng(0)
     one, other = (AtariGame(f"ALE/{name}-v5", np.random.default_rng(1)) for _ in range(2))
     for action in rng.choice(one.actions, 60):
-        one.act(action)
+        one.step(action)
     one.reset()
     for action in rng.choice(one.actions, steps):
-        one.act(action)
+        one.step(action)
     other.restore(one.state())
     for game in (one, other):
         game.draw_from(np.random.default_rng(2))
     for action in rng.choice(one.actions, 150):
-        assert one.act(action) == other.act(action) and one.over() == other.over()
+        assert one.step(action) == other.step(action) and one.over() == other.over()
         np.testing.assert_array_equal(one.screen, other.screen)
         if one.over():
             one.reset(), other.reset()
@@ -112,7 +112,7 @@ def test_modes_and_difficulties_are_other_games():
         game = AtariGame("ALE/Breakout-v5", np.random.default_rng(0), mode=mode, difficulty=difficulty)
         rng = np.random.default_rng(1)
         for action in rng.choice(game.actions, 100):
-            game.act(action)
+            game.step(action)
         assert not game.over()
         return game
 
@@ -124,7 +124,7 @@ def test_modes_and_difficulties_are_other_games():
     for game in (other, again):
         game.draw_from(np.random.default_rng(2))
     for _ in range(20):
-        other.act(1), again.act(1)
+        other.step(1), again.step(1)
         np.testing.assert_array_equal(other.screen, again.screen)
 
 
@@ -181,9 +181,9 @@ def test_all_games_have_the_same_defaults():
     [
         (["--env-id", "CartPole-v1", "--sticky", "0.1"], "--sticky has no effect on CartPole-v1: leave it out"),
         (["--squash", "tanh"], "--squash has no effect on ALE/Pong-v5: leave it out"),
-        (["--env-id", "CartPole-v1", "--preset", "karpathy"], "--method reinforce is for Atari games"),
-        (["--policy", "a:B", "--preset", "karpathy"], "and our own policy of them: use clipped"),
-        (["--env-id", "CartPole-v1", "--replay"], "--replay remembers active pixels"),
+        (["--env-id", "CartPole-v1", "--preset", "karpathy"], "--method reinforce needs an Atari game"),
+        (["--policy", "a:B", "--preset", "karpathy"], "and the built-in policy: use --method clipped"),
+        (["--env-id", "CartPole-v1", "--replay"], "--replay needs an Atari game"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words, says):

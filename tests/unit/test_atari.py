@@ -38,7 +38,7 @@ def test_same_game_as_gymnasium():
     for _ in range(1200):
         action = rng.integers(6)
         observation, reward, terminated, truncated, _ = env.step(action)
-        assert game.act(game.actions[action]) == reward
+        assert game.step(game.actions[action]) == reward
         np.testing.assert_array_equal(game.rgb(), observation)
         assert game.over() == (terminated or truncated)
         if terminated or truncated:
@@ -55,7 +55,7 @@ game.restore(open(sys.argv[1], "rb").read())
 for _ in range(2500):
     if game.over():
         game.reset()
-    total = (total * 31 + int(game.screen.sum()) * (game.act(game.actions[rng.integers(6)]) + 3)) % 2**61
+    total = (total * 31 + int(game.screen.sum()) * (game.step(game.actions[rng.integers(6)]) + 3)) % 2**61
 print(total)
 """
 
@@ -65,7 +65,7 @@ def test_state_continues_in_another_process(tmp_path):
     rng = np.random.default_rng(2)
     game = AtariGame("ALE/Pong-v5", rng)
     for _ in range(700):
-        game.act(game.actions[rng.integers(6)])
+        game.step(game.actions[rng.integers(6)])
     (tmp_path / "state").write_bytes(game.state())
     command = [sys.executable, "-c", PLAY_ON, str(tmp_path / "state")]
     first, second = (subprocess.run(command, capture_output=True, text=True, timeout=60) for _ in range(2))
@@ -78,18 +78,18 @@ def test_the_sticky_action_survives_a_restore():
     rng = np.random.default_rng(0)
     game, other = (AtariGame("ALE/Pong-v5", rng, sticky=0.0) for _ in range(2))
     for action in [3] * 40 + [4] * 3:  # off the wall, on the way down
-        game.act(action)
+        game.step(action)
     state = game.state()
     other.restore(state)
     for _ in range(3):
         for emulator in (game, other):
             emulator._sticky = 0.999999  # from here on the last action goes on, whatever is asked
-            emulator.act(3)
+            emulator.step(3)
         np.testing.assert_array_equal(game.screen, other.screen)
     moved = game.screen.copy()
     game.restore(bytes([0]) + state[1:])
     for _ in range(3):
-        game.act(3)
+        game.step(3)
     assert not np.array_equal(game.screen, moved), "the action before makes no difference: the test tests nothing"
 
 
@@ -112,7 +112,7 @@ def test_sticky_actions_have_the_ales_probabilities():
         game._advance = Counting()
         new, old = (3, 4) if step % 2 else (4, 3)
         game._last = old
-        game.act(new)
+        game.step(new)
         frames = game._advance.frames
         stuck = frames.count(old)
         assert frames == [old] * stuck + [new] * (4 - stuck)
@@ -133,7 +133,7 @@ def test_frame_cap_truncates():
     game = AtariGame("ALE/Pong-v5", np.random.default_rng(1), max_frames=400)
     steps = 0
     while not game.over():
-        game.act(0)
+        game.step(0)
         steps += 1
     assert game.truncated()
     assert steps <= 101

@@ -73,7 +73,7 @@ def test_preset_file(tmp_path):
 
 
 def test_settings_that_contradict():
-    with pytest.raises(UsageError, match="minibatch-size 4096 is larger than one rollout of 1024 samples"):
+    with pytest.raises(UsageError, match="minibatch-size 4096 exceeds the rollout of 1024 samples"):
         TrainConfig(sync="steps", num_steps=256, minibatch_size=4096).check(4, {"minibatch_size"})
     TrainConfig(sync="steps", num_steps=256, minibatch_size=1024).check(4, {"minibatch_size"})
     with pytest.raises(UsageError, match="whole games"):
@@ -83,7 +83,7 @@ def test_settings_that_contradict():
 def test_a_minibatch_size_that_was_given_must_fit_the_rollout_also_where_it_is_the_default():
     config, given = parse_train(["--sync", "steps", "--minibatch-size", str(TrainConfig.minibatch_size)])
     assert config == parse_train(["--sync", "steps"])[0]
-    with pytest.raises(UsageError, match="minibatch-size 512 is larger than one rollout of 128 samples"):
+    with pytest.raises(UsageError, match="minibatch-size 512 exceeds the rollout of 128 samples"):
         config.check(1, given)
     config.check(1, {"sync"})
     config.check(8, given)

@@ -27,7 +27,7 @@ def test_equals_karpathys_formula_over_whole_games(scene):
         observation, before = encoder.start(game.screen), binarised(game.rgb())
         assert len(observation) == 0
         while not game.over():
-            game.act(game.actions[rng.integers(6)])
+            game.step(game.actions[rng.integers(6)])
             observation, now = encoder.step(game.screen), binarised(game.rgb())
             difference = np.zeros(12800, dtype=int)
             difference[observation] = 1
@@ -48,7 +48,7 @@ def test_continues_from_its_state(scene):
             np.testing.assert_array_equal(other.restore(encoder.state()), observation)
         else:
             np.testing.assert_array_equal(other.step(game.screen), observation)
-        game.act(game.actions[rng.integers(6)])
+        game.step(game.actions[rng.integers(6)])
         observation = encoder.step(game.screen)
 
 

@@ -31,7 +31,7 @@ def test_a_preference_is_added_to_the_logits_and_told():
     log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     counts = np.zeros((2, 3))
     for chance in range(4000):
-        drawn = network.act(seen, [np.random.default_rng([chance, each]) for each in range(2)], preferences)
+        drawn = network.sample(seen, [np.random.default_rng([chance, each]) for each in range(2)], preferences)
         for row, (value, action, log_prob) in enumerate(drawn):
             counts[row, action] += 1
             assert value == (3.5, 7.0)[row] and log_prob == pytest.approx(log_pi[row, action])
@@ -78,7 +78,7 @@ def test_a_preference_goes_on_from_a_checkpoint():
     np.testing.assert_array_equal(both[0].actions, both[1].actions)
     np.testing.assert_array_equal(both[0].log_probs, both[1].log_probs)
     for wrong in ([1.0], [0.0, 1.0, float("nan")], ["a", "b", "c"]):
-        with pytest.raises(ValueError, match="a preference among|could not convert"):
+        with pytest.raises(ValueError, match="malformed preference|could not convert"):
             again.restore(arrays, facts | {"preference": wrong})
 
 

@@ -37,13 +37,17 @@ def test_a_saved_game_goes_on_exactly(env_id):
     for action in actions[:100]:
         if game.over():
             game.reset()
-        game.act(action)
-    other.act(actions[0])
+        game.step(action)
+    other.step(actions[0])
     if game.over():
         game.reset()
     assert other.restore(game.state())
     for action in actions[100:]:
-        assert (game.act(action), game.over(), game.truncated()) == (other.act(action), other.over(), other.truncated())
+        assert (game.step(action), game.over(), game.truncated()) == (
+            other.step(action),
+            other.over(),
+            other.truncated(),
+        )
         np.testing.assert_array_equal(game.screen, other.screen)
         if game.over():
             break
@@ -52,7 +56,7 @@ def test_a_saved_game_goes_on_exactly(env_id):
 def test_what_hides_its_state_starts_anew():
     environment, config = known(f"{HERE}:Hiding")
     assert not environment.kept
-    assert any("starts games under way anew" in line for line in environment.says(config))
+    assert any("restarts unfinished games" in line for line in environment.says(config))
     game = environment.make_game(config, np.random.default_rng(1))
     assert game.state() == b"" and game.restore(b"") is False
 
@@ -68,9 +72,9 @@ def test_an_attribute_of_late_in_a_game_is_saved():
     environment, config = known(f"{HERE}:Later")
     game, fresh = (environment.make_game(config, np.random.default_rng(seed)) for seed in (1, 2))
     for _ in range(45):
-        game.act(1)
+        game.step(1)
     assert environment.kept and fresh.restore(game.state())
-    game.act(0), fresh.act(0)
+    game.step(0), fresh.step(0)
     np.testing.assert_array_equal(game.screen, fresh.screen)
     assert game.screen[0] == 45
 
@@ -83,7 +87,7 @@ def test_what_its_own_state_raises_is_shown():
 def test_a_half_open_bound_is_a_bound():
     environment, config = known(f"{HERE}:HalfBound")
     game = environment.make_game(config, np.random.default_rng(0))
-    game.act(np.array([-3.0, 0.25]))
+    game.step(np.array([-3.0, 0.25]))
     np.testing.assert_array_equal(game._env.taken, [0.0, 0.25])
 
 
@@ -99,7 +103,7 @@ def test_a_state_outside_of_those_there_are_is_refused():
     environment, config = known("FrozenLake-v1")
     game = environment.make_game(config, np.random.default_rng(0))
     for outside in (-1, 16, 2.5, None):
-        with pytest.raises(RunError, match=f"gave the observation {outside}, which is none of its 16"):
+        with pytest.raises(RunError, match=f"gave the observation {outside}, not one of its 16 states"):
             game._numbers(outside)
 
 
@@ -125,7 +129,7 @@ def test_actions_are_brought_between_the_bounds(squash, given, taken):
     """The first number is between -2 and 2, the second has no bounds."""
     environment, config = known(f"{HERE}:Square", "--squash", squash)
     game = environment.make_game(config, np.random.default_rng(0))
-    game.act(np.array(given))
+    game.step(np.array(given))
     np.testing.assert_allclose(game._env.taken, taken, rtol=1e-6)
 
 
@@ -134,7 +138,7 @@ def test_pendulum_is_told_what_the_policy_means():
     game, env = environment.make_game(config, np.random.default_rng(0)), gymnasium.make("Pendulum-v1")
     env.reset(seed=int(np.random.default_rng(0).integers(2**31)))
     observation, reward, *_ = env.step(np.array([1.0], np.float32))
-    assert game.act(np.array([0.5])) == reward  # torques go from -2 to 2
+    assert game.step(np.array([0.5])) == reward  # torques go from -2 to 2
     np.testing.assert_array_equal(game.screen, observation)
 
 
@@ -143,12 +147,12 @@ def test_truncation_is_no_end_of_the_rules():
     game = environment.make_game(config, np.random.default_rng(0))
     for _ in range(200):
         assert not game.over()
-        game.act(np.zeros(1))
+        game.step(np.zeros(1))
     assert game.over() and game.truncated()
     environment, config = known("CartPole-v1")
     game = environment.make_game(config, np.random.default_rng(0))
     while not game.over():
-        game.act(0)
+        game.step(0)
     assert not game.truncated(), "the pole fell"
 
 
@@ -158,15 +162,15 @@ def test_truncation_is_no_end_of_the_rules():
         ("CartPool-v1", "did you mean CartPole-v1?"),
         ("Pong-v5", "did you mean ALE/Pong-v5?"),
         ("CartPole-v7", "CartPole-v1"),
-        (f"{HERE}:Tupled", "Tuple(Discrete(2), Discrete(3)): supported are Box and Discrete observations"),
-        (f"{HERE}:Binary", "MultiBinary(5): supported are"),
-        (f"{HERE}:Deciding", "MultiBinary(4): supported are"),
-        (f"{HERE}:Whole", "as actions Discrete and a Box of floats with one axis"),
-        (f"{HERE}:Texting", "supported are Box and Discrete observations, and as actions"),
-        (f"{HERE}:Alone", "no choice"),
+        (f"{HERE}:Tupled", "Tuple(Discrete(2), Discrete(3)): supported observations are Box and Discrete"),
+        (f"{HERE}:Binary", "MultiBinary(5): supported observations are"),
+        (f"{HERE}:Deciding", "MultiBinary(4): supported observations are"),
+        (f"{HERE}:Whole", "supported actions are Discrete and a 1-D Box of floats"),
+        (f"{HERE}:Texting", "supported observations are Box and Discrete; supported actions"),
+        (f"{HERE}:Alone", "fewer than two actions"),
         (f"{HERE}:nothing", "unknown env"),
-        (f"{HERE}:np", "names no function or class, but module"),
-        ("Ant-v3", "Ant-v3 cannot be made"),
+        (f"{HERE}:np", "must name a function or class, not module"),
+        ("Ant-v3", "Ant-v3 cannot be created"),
         ("a:b:c", "a does not import"),
         ("no_such_module:Env", "no_such_module does not import: ModuleNotFoundError"),
         ("own_broken:Env", "own_broken does not import: ZeroDivisionError"),
@@ -185,7 +189,7 @@ def test_an_environment_that_goes_wrong_is_told_so(name):
     game = environment.make_game(config, np.random.default_rng(0))
     with pytest.raises(RunError, match=f"{HERE}:{name} gave"):
         for _ in range(20):
-            game.act(environment.codes[0])
+            game.step(environment.codes[0])
 
 
 @pytest.mark.parametrize(("name", "says"), [("Four", "the step of own_envs:Four gave"), ("Bare", "the reset of")])
@@ -193,7 +197,7 @@ def test_an_environment_of_an_older_kind_is_told_so(name, says):
     config = config_of(f"{HERE}:{name}")
     environment = ours.GymSpec(config.env_id, ours.spaces_of(ours.make(config.env_id), config.env_id), True)
     with pytest.raises(RunError, match=says):
-        environment.make_game(config, np.random.default_rng(0)).act(0)
+        environment.make_game(config, np.random.default_rng(0)).step(0)
 
 
 def test_settings_of_atari_games_in_a_preset_mean_nothing_elsewhere(tmp_path):
@@ -214,8 +218,8 @@ def test_one_of_n_is_never_scaled():
 @pytest.mark.parametrize(("squash", "bound"), [("clip", 0.99), ("tanh", np.arctanh(0.99))])
 def test_random_actions_reach_the_bounds(squash, bound):
     environment, _ = known("Pendulum-v1")
-    chances = [np.random.default_rng(seed) for seed in range(1000)]
-    drawn = np.array([action for _, action, _ in RandomPolicy(environment, squash).act(chances, chances)])
+    generators = [np.random.default_rng(seed) for seed in range(1000)]
+    drawn = np.array([action for _, action, _ in RandomPolicy(environment, squash).sample(generators, generators)])
     assert drawn.max() > bound and drawn.min() < -bound
 
 

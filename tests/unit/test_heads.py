@@ -9,7 +9,7 @@ from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical, Gaussian
 from pg_mpi.policy.mlp import MLP
-from pg_mpi.policy.network import sample
+from pg_mpi.policy.network import draw
 from pg_mpi.policy.running_norm import LIMIT, RunningNorm
 
 CLIP, ENT_COEF = 0.2, 0.05
@@ -26,7 +26,7 @@ def test_surrogates_derivative_is_the_finite_difference(head):
     rng = np.random.default_rng(0)
     n = 30
     outputs = 0.5 * rng.normal(size=(n, head.outputs))
-    actions, log_probs = head.draw(outputs, [rng] * n)
+    actions, log_probs = head.sample(outputs, [rng] * n)
     given = actions, log_probs + 0.3 * rng.normal(size=n), rng.normal(size=n)
     (_, _, _, clipped), found = head.surrogate(outputs, *given, CLIP, ENT_COEF)
     assert 0 < clipped < n, "both branches of the clip are under test"
@@ -40,7 +40,7 @@ def test_surrogates_derivative_is_the_finite_difference(head):
 def test_gaussian_log_probability_is_scipys():
     rng = np.random.default_rng(1)
     head, outputs = Gaussian(2), rng.normal(size=(50, 4))
-    actions, log_probs = head.draw(outputs, [rng] * 50)
+    actions, log_probs = head.sample(outputs, [rng] * 50)
     expected = stats.norm(outputs[:, :2], np.exp(outputs[:, 2:])).logpdf(actions).sum(axis=1)
     np.testing.assert_allclose(log_probs, expected, rtol=1e-12)
     (_, entropy, kl, _), _ = head.surrogate(outputs, actions, log_probs, np.ones(50), CLIP, 0.0)
@@ -51,7 +51,7 @@ def test_gaussian_log_probability_is_scipys():
 def test_gaussian_draws_have_mean_and_deviation():
     rng = np.random.default_rng(2)
     outputs = np.tile([1.0, -2.0, np.log(0.5), np.log(3.0)], (20_000, 1))
-    actions, _ = Gaussian(2).draw(outputs, [rng] * 20_000)
+    actions, _ = Gaussian(2).sample(outputs, [rng] * 20_000)
     for column, mean, deviation in ((0, 1.0, 0.5), (1, -2.0, 3.0)):
         assert stats.kstest(actions[:, column], "norm", (mean, deviation)).pvalue > 1e-4
 
@@ -59,10 +59,10 @@ def test_gaussian_draws_have_mean_and_deviation():
 def test_many_draws_at_once_are_those_one_by_one():
     rng = np.random.default_rng(3)
     logits = 2 * rng.normal(size=(200, 5))
-    chances = [np.random.default_rng(seed) for seed in range(200)]
-    actions, log_probs = Categorical(5).draw(logits, chances)
+    generators = [np.random.default_rng(seed) for seed in range(200)]
+    actions, log_probs = Categorical(5).sample(logits, generators)
     for row, seed in enumerate(range(200)):
-        action, log_prob = sample(logits[row].tolist(), np.random.default_rng(seed).random())
+        action, log_prob = draw(logits[row].tolist(), np.random.default_rng(seed).random())
         assert (actions[row], pytest.approx(log_probs[row])) == (action, log_prob)
 
 
@@ -110,12 +110,12 @@ def test_what_was_played_is_what_is_learned_from():
     norm.merge(norm.sums(5 + 2 * rng.normal(size=(100, 3)), np.zeros(100)))
     policy = own(MLP(3, 4, 2, rng), Gaussian(2), 3, norm)
     seen = (5 + 2 * rng.normal(size=(8, 3))).astype(np.float32)
-    played = policy.act(seen, [np.random.default_rng(9)] * 8)
+    played = policy.sample(seen, [np.random.default_rng(9)] * 8)
     x = policy.batch([Lived(seen[:3]), Lived([]), Lived(seen[3:])])
     policy.forward(0 * policy.theta, x)  # another's parameters
     outputs, _ = policy.forward(policy.theta, policy.pick(x, np.arange(8)))
     np.testing.assert_allclose(outputs[:, -1], [value for value, _, _ in played], rtol=1e-6)
-    again = policy.act(seen, [np.random.default_rng(9)] * 8)
+    again = policy.sample(seen, [np.random.default_rng(9)] * 8)
     np.testing.assert_array_equal([a for _, a, _ in again], [a for _, a, _ in played])
     assert abs(x.mean()) < 0.5 and 0.5 < x.std() < 1.5
 

@@ -70,7 +70,7 @@ def test_the_same_on_games(name):
         if game.over():
             game.reset()
             same(one, other, "start", [game.screen])
-        game.act(game.actions[rng.integers(len(game.actions))])
+        game.step(game.actions[rng.integers(len(game.actions))])
         same(one, other, "step", [game.screen])
 
 
@@ -109,7 +109,7 @@ def test_either_continues_from_the_others_state():
     one, other = BlobEncoder(scene), NativeEncoder(scene)
     same(one, other, "start", [game.screen])
     for step in range(300):
-        game.act(game.actions[rng.integers(6)])
+        game.step(game.actions[rng.integers(6)])
         same(one, other, "step", [game.screen])
         if step % 50 == 0:
             seen, one, other = one.state(), NativeEncoder(scene), BlobEncoder(scene)
@@ -122,7 +122,7 @@ def test_either_continues_from_the_others_state():
 )
 def test_a_screen_of_another_kind_is_refused(bad):
     _, other = both()
-    with pytest.raises(ValueError, match="a screen of"):
+    with pytest.raises(ValueError, match="a screen must be"):
         other.start(bad)
 
 
@@ -135,7 +135,7 @@ def told(code, cwd=None, **environment):
 
 
 def test_numpy_does_it_where_it_is_asked_to():
-    assert told("print(native.LIBRARY, native.WHY_NUMPY)", PG_MPI_NUMPY="1") == "None as PG_MPI_NUMPY asks"
+    assert told("print(native.LIBRARY, native.WHY_NUMPY)", PG_MPI_NUMPY="1") == "None PG_MPI_NUMPY is set"
 
 
 def test_a_copy_of_the_package_finds_the_library_that_was_installed_but_no_other_one(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 from pg_mpi.env import action_set as game_actions
 from pg_mpi.env.action_set import CODES
-from pg_mpi.policy.network import sample
+from pg_mpi.policy.network import draw
 from pg_mpi.policy.sparse_mlp import SparseMLP
 
 INPUTS = 12_800
@@ -96,7 +96,7 @@ def test_a_new_policy_is_nearly_uniform_and_every_unit_learns():
 def test_sample_follows_softmax():
     logits = [0.5, -1.0, 2.0]
     expected = np.exp(logits) / np.exp(logits).sum()
-    draws = [sample(logits, u) for u in (np.arange(30_000) + 0.5) / 30_000]
+    draws = [draw(logits, u) for u in (np.arange(30_000) + 0.5) / 30_000]
     shares = np.bincount([action for action, _ in draws], minlength=3) / 30_000
     np.testing.assert_allclose(shares, expected, atol=1e-4)
     for action, log_prob in draws[::1000]:
@@ -104,6 +104,6 @@ def test_sample_follows_softmax():
 
 
 def test_sample_at_the_edges():
-    assert sample([0.0, 0.0], 0.0)[0] == 0
-    assert sample([0.0, 0.0], np.nextafter(1.0, 0.0))[0] == 1
-    assert sample([1000.0, -1000.0], 0.999999)[0] == 0
+    assert draw([0.0, 0.0], 0.0)[0] == 0
+    assert draw([0.0, 0.0], np.nextafter(1.0, 0.0))[0] == 1
+    assert draw([1000.0, -1000.0], 0.999999)[0] == 0

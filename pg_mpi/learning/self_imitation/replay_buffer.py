@@ -1,8 +1,8 @@
-"""Good play kept for later: a ring of the newest transitions, drawn in proportion to their return.
+"""Replay buffer: a ring of the newest transitions, drawn in proportion to their return.
 
-A transition is what the policy saw (its active inputs, once, in the smallest integers that hold them), what it did,
-and the return that came of it. All memory is allotted at once: ``capacity`` transitions, and ``ROOM`` inputs for each.
-Where observations are larger than that on average, fewer transitions fit, and the oldest go earlier.
+A transition holds the active inputs (in the smallest integer type that fits), the action and the return. All memory is
+allocated at once: ``capacity`` transitions, and ``ROOM`` inputs for each. If observations are larger on average, fewer
+transitions fit, and the oldest are dropped earlier.
 """
 
 from bisect import bisect_left
@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 
 from pg_mpi.learning.self_imitation.sum_tree import Floats, Integers, SumTree
 
-SIZE = 100_000  # transitions of a rank
-ROOM = 48  # inputs of a transition; Pong's have 30 to 45
+SIZE = 100_000  # transitions per rank
+ROOM = 48  # inputs per transition; Pong has 30 to 45
 STATE = ("place", "observed", "counts", "actions", "returns")  # the arrays of a ring's state
-TRANSITION = 4 * ROOM + 16  # bytes of one in a checkpoint, at most
+TRANSITION = 4 * ROOM + 16  # largest size of a transition in a checkpoint, in bytes
 
 
 class ReplayBuffer:
     """A ring of transitions.
 
     Args:
-        capacity: how many there may be.
-        inputs: how many inputs there are; an active one is a number below.
+        capacity: largest number of transitions.
+        inputs: number of inputs; active inputs are below it.
 
     Attributes:
-        limit: returns may be so large, either way.
-        nbytes: memory, allotted at once.
+        limit: largest absolute return.
+        nbytes: memory, allocated at once.
     """
 
     def __init__(self, capacity: int, inputs: int) -> None:
@@ -36,7 +36,7 @@ class ReplayBuffer:
         self._tree = SumTree(capacity)
         self.limit = self._tree.limit
         self._inputs = np.zeros(capacity * ROOM, dtype=np.min_scalar_type(inputs - 1))
-        self._ends = np.zeros(capacity, dtype=np.int64)  # of its inputs, counted from the ring's first day
+        self._ends = np.zeros(capacity, dtype=np.int64)  # of its inputs, among all inputs ever written
         self._counts = np.zeros(capacity, dtype=np.int32)
         self._actions = np.zeros(capacity, dtype=np.uint16)
         self._oldest = self._length = self._written = 0
@@ -47,17 +47,17 @@ class ReplayBuffer:
         return self._length
 
     def add(self, observed: Integers, counts: Integers, actions: Integers, returns: Floats) -> None:
-        """Append transitions, the oldest first; as many of the oldest there are make room.
+        """Append transitions, oldest first, and drop the oldest stored ones to make room.
 
         Args:
-            observed: int (sum of counts,), the active inputs of all; counts: int (n,), how many each has.
+            observed: int (sum of counts,), the active inputs of all; counts: int (n,), their number per transition.
             actions: int (n,).
-            returns: float (n,). Raises ``ValueError`` for one that is too large, before anything has changed.
+            returns: float (n,). Raises ``ValueError`` for one beyond ``limit``, before anything has changed.
         """
         self._tree.check(returns)
         begins = np.cumsum(counts) - counts
         first = max(len(counts) - self.capacity, int(np.searchsorted(begins, len(observed) - len(self._inputs))))
-        if first > 0:  # more than the ring holds: the newest alone
+        if first > 0:  # more than the ring holds: keep the newest
             self._forget(0, self._length)
             observed = observed[begins[first] :] if first < len(counts) else observed[:0]
             counts, actions, returns = counts[first:], actions[first:], returns[first:]
@@ -71,11 +71,11 @@ class ReplayBuffer:
         self._length += len(counts)
 
     def draw(self, count: int, rng: np.random.Generator) -> Integers:
-        """Places of ``count`` different transitions, int64 (count,): see ``SumTree.draw``."""
+        """Draw the places of ``count`` different transitions, int64 (count,): see ``SumTree.draw``."""
         return self._tree.draw(count, rng)
 
     def read(self, places: Integers) -> tuple[Integers, Integers, Integers, Floats]:
-        """(observed, counts, actions, returns) of some places, as ``add`` takes them."""
+        """Read (observed, counts, actions, returns) at ``places``, as ``add`` takes them."""
         counts = self._counts[places].astype(np.int64)
         begins = self._ends[places] - counts
         inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -83,7 +83,7 @@ class ReplayBuffer:
         return observed, counts, self._actions[places].astype(np.int64), self._tree.returns(places)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All transitions, as arrays; ``place`` is that of the oldest."""
+        """All transitions, as arrays; ``place`` is the place of the oldest."""
         observed, counts, actions, returns = self.read(self._places(0, self._length))
         return {
             "place": np.array([self._oldest]),
@@ -94,9 +94,9 @@ class ReplayBuffer:
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Put back what ``state`` gave, each transition into its own place, into a ring that is empty.
+        """Restore ``state`` into an empty buffer, each transition at its own place.
 
-        Raises ``ValueError`` or ``KeyError`` for what is no such state.
+        Raises ``ValueError`` or ``KeyError`` for malformed data.
         """
         self._oldest = int(state["place"][0]) % self.capacity
         self.append(state)
@@ -107,33 +107,33 @@ class ReplayBuffer:
         alike = counts.ndim == observed.ndim == 1 and counts.shape == actions.shape == returns.shape
         whole = all(array.dtype.kind in "iu" for array in (observed, counts, actions))
         if not (alike and whole) or min(counts.min(initial=0), observed.min(initial=0), actions.min(initial=0)) < 0:
-            raise ValueError("transitions that do not fit together")
-        if counts.max(initial=0) > len(observed):  # or their sum may wrap around
-            raise ValueError("a transition of more inputs than there are")
+            raise ValueError("transition arrays of unequal length, wrong type or negative values")
+        if counts.max(initial=0) > len(observed):  # else their sum may wrap around
+            raise ValueError("a transition with more inputs than are stored")
         if counts.sum() != len(observed) or observed.max(initial=0) >= self._bound:
-            raise ValueError("transitions of other inputs")
+            raise ValueError("inputs that do not match the counts or are out of range")
         self.add(observed, counts, actions, returns)
 
     def _places(self, first: int, count: int) -> Integers:
-        """The places of ``count`` transitions from the ``first`` oldest on."""
+        """Places of ``count`` transitions, starting after the ``first`` oldest ones."""
         places: Integers = (self._oldest + first + np.arange(count)) % self.capacity
         return places
 
     def _make_room(self, count: int, inputs: int) -> None:
-        """Forget as many of the oldest as it takes for ``count`` more transitions with so many inputs in all."""
+        """Drop the oldest transitions to fit ``count`` more, with ``inputs`` inputs in all."""
         overwritten = max(0, self._length + count - self.capacity)
         kept_from = self._written + inputs - len(self._inputs)
         too_long = bisect_left(range(self._length), kept_from, key=self._begin)
         self._forget(overwritten, max(overwritten, too_long))
 
     def _forget(self, first: int, gone: int) -> None:
-        """Forget the ``gone`` oldest; the return of the ``first`` of them stays where it is, for it is overwritten."""
+        """Drop the ``gone`` oldest. The returns of the ``first`` of them will be overwritten and stay in the tree."""
         if gone > first:
             self._tree.clear(self._places(first, gone - first))
         self._oldest = (self._oldest + gone) % self.capacity
         self._length -= gone
 
     def _begin(self, number: int) -> int:
-        """Where the inputs of the transition begin before which there are ``number`` older ones."""
+        """Where the inputs of a transition begin; ``number`` counts from the oldest."""
         place = (self._oldest + number) % self.capacity
         return int(self._ends[place] - self._counts[place])

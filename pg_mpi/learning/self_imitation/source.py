@@ -1,11 +1,11 @@
 """Self-imitation: a gradient source that learns from past transitions with a better return than expected.
 
-After the steps of the round come ``UPDATES`` more, along the gradient of
+``UPDATES`` optimizer steps follow those of the round, along the gradient of
 
     sum over samples of  -log pi(a|s) g + coef_v / 2 g^2,     g = max(R - V(s), 0)
 
 for transitions (s, a, R) that every rank draws from its own ``ReplayBuffer`` in proportion to their return. Only steps
-whose return is complete are kept. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
+whose return is complete are stored. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
 """
 
 import numpy as np
@@ -16,15 +16,15 @@ from pg_mpi.learning.batch import learned
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
 from pg_mpi.policy import losses
 
-UPDATES = 4  # exchanges of each update
-BATCH = 512  # transitions of such an exchange, over all ranks
+UPDATES = 4  # exchanges per update
+BATCH = 512  # transitions per exchange, over all ranks
 COEF = 0.1  # weight of the self-imitation loss
 VF_COEF = 0.01  # weight of the value loss within it
 NAMES = ("replay_loss", "replay_gain", "replay_share")
 
 
 class SelfImitation:
-    """See ``GradientSource`` for the methods that an update calls.
+    """The gradient source of ``--replay``. See ``GradientSource`` for the methods.
 
     Args:
         flops: a ``FlopCounter``.
@@ -41,7 +41,7 @@ class SelfImitation:
         self._drawn = []
 
     def prepare(self, groups):
-        """Draw this update's transitions now, since the update is reduced to the rows that its samples use."""
+        """Draw this update's transitions. Their rows are needed before its first step."""
         self._groups, self._sums = groups, np.zeros(len(NAMES) + 1)
         rank, size = self._world.rank, self._world.size
         mine = (rank + 1) * BATCH // size - rank * BATCH // size
@@ -49,7 +49,7 @@ class SelfImitation:
         self._drawn = [self._draw(count) for _ in range(UPDATES)] if count else []
 
     def _draw(self, count):
-        """``count`` transitions, with the observations on the parameter rows: [x, actions, returns]."""
+        """Draw ``count`` transitions: [x, actions, returns], with ``x`` on the parameter rows."""
         observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
         return [self._policy.gathered(observed, counts), actions, returns.astype(self._policy.theta.dtype)]
 
@@ -75,7 +75,7 @@ class SelfImitation:
             step(buffers, weight=samples, limit=self._config.max_grad_norm)
 
     def _write_gradient(self, buffers, x, actions, returns):
-        """Write the gradient of some transitions into the buffers; returns how many they are."""
+        """Write the gradient of transitions into the buffers; returns their number."""
         outputs, hidden = self._policy.forward(buffers.theta, x)
         log_pi = losses.log_softmax(outputs[:, :-1])
         loss, d_logits, d_values = losses.self_imitation(log_pi, actions, outputs[:, -1], returns)
@@ -89,7 +89,7 @@ class SelfImitation:
         return len(actions)
 
     def metrics(self):
-        """The loss, the gain over the value, and the fraction of samples that have a gain."""
+        """Mean loss, mean gain over the value, and the fraction of samples with a gain. Collective."""
         totals = self._world.sum_(self._sums)
         return dict(zip(NAMES, (totals / max(totals[-1], 1)).tolist()))
 
@@ -109,13 +109,13 @@ class SelfImitation:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def state(self):
-        """For a checkpoint: arrays, and a dict for JSON."""
+        """State for a checkpoint: (arrays, JSON-able dict)."""
         return self.replay.state(), self._rng.bit_generator.state
 
     def restore(self, states):
-        """Continue from the states of a saved run's ranks: a list of (rank, arrays, dict).
+        """Restore from the states of a saved run's ranks: a list of (rank, arrays, dict).
 
-        A rank that there was restores its own. On fewer ranks some append those of others; on more, some start empty.
+        A rank of the saved run restores its own. On fewer ranks some append those of others; on more, some start empty.
         Raises ValueError, KeyError or TypeError for malformed data.
         """
         for rank, arrays, state in states:

@@ -1,16 +1,15 @@
-"""Drawing places in proportion to their return, without replacement, in time that grows with their number's logarithm.
+"""Sum tree: draws places in proportion to their return, without replacement, in logarithmic time.
 
 Each place has a return R, and is drawn in proportion to
 
-    w = R + |min(m, 0)|,   m the smallest return there is,
+    w = R + |min(m, 0)|,   m the smallest return,
 
-so that the worst weighs nothing where it is below 0. The shift is the same for all, so it is left out of what is kept:
-a tree of sums of R, of counts and of smallest R gives the weight of any node as sum + count * shift, and a new minimum
-costs nothing. Returns are kept as whole multiples of 2^-20, of which float64 adds many without rounding: the sums are
-exact, whatever was written in whatever order.
+so the smallest return has weight 0 if it is negative. The tree holds sums of R, counts and smallest R, without the
+shift. The weight of a node is sum + count * shift, and a new minimum costs nothing. Returns are kept as multiples of
+2^-20, which float64 adds exactly: the sums do not depend on the order of writes.
 
-Without replacement: who was drawn is taken out, and the others keep their proportions, as
-``Generator.choice(n, k, replace=False, p=w / w.sum())`` does it.
+Without replacement: a drawn place is removed and the others keep their proportions, as in
+``Generator.choice(n, k, replace=False, p=w / w.sum())``.
 """
 
 from typing import Any
@@ -21,22 +20,21 @@ from numpy.typing import NDArray
 Integers = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
 
-FAN = 32  # children of a node: few levels, and one call for the children of many nodes
-ROOT = 2048  # most children of the root, where one search finds the children of all that is looked for
+FAN = 32  # children of a node
+ROOT = 2048  # most children of the root, where one search serves all targets
 GRID = 2.0**-20
-ROUNDS = 3  # of drawing more where some came twice, before they are taken out
+ROUNDS = 3  # of redrawing duplicates, before drawn places are removed
 
 
 class SumTree:
-    """Returns by place, 0 to ``capacity`` - 1, of which any may be empty.
+    """Returns by place, 0 to ``capacity`` - 1. Any place may be empty.
 
-    Every level holds for each group of nodes the sums of their returns *up to* each, in units of the grid, and likewise
-    the counts: what is looked for at random is found without adding anything up. Groups are of ``FAN`` nodes, and the
-    last one, the root, of all that are left.
+    Every level holds cumulative sums of returns, in units of the grid, and cumulative counts within each group of
+    nodes, so that a search needs no additions. A group has ``FAN`` nodes; the root is one group of all nodes below it.
 
     Attributes:
-        limit: returns may be so large, either way, for their sums to be exact.
-        nbytes: memory, allotted at once.
+        limit: largest absolute return for which the sums are exact.
+        nbytes: memory, allocated at once.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -54,38 +52,38 @@ class SumTree:
         self.nbytes = sum(level.nbytes for level in (*self._sums, *self._counts, *self._least))
 
     def __len__(self) -> int:
-        """How many places have a return."""
+        """Number of places with a return."""
         return int(self._counts[-1][0, -1])
 
     def write(self, places: Integers, returns: Floats) -> None:
-        """Set the returns of some places, each named once. Raises ``ValueError`` for one beyond ``limit``."""
+        """Set the returns of different places. Raises ``ValueError`` for one beyond ``limit``."""
         self.check(returns)
         self._set(places, np.rint(np.asarray(returns, np.float64) / GRID), 1)
 
     def check(self, returns: Floats) -> None:
-        """Raise ``ValueError`` for returns that are not finite, or beyond ``limit``."""
-        if not np.all(np.abs(returns) <= self.limit):  # nor is what is no number
-            raise ValueError(f"returns must be finite and at most {self.limit:g} either way")
+        """Raise ``ValueError`` for returns that are not finite or are beyond ``limit``."""
+        if not np.all(np.abs(returns) <= self.limit):  # False for NaN
+            raise ValueError(f"returns must be finite and at most {self.limit:g} in absolute value")
 
     def clear(self, places: Integers) -> None:
-        """Empty some places, each named once."""
+        """Empty some different places."""
         self._set(places, 0, 0)
 
     def returns(self, places: Integers) -> Floats:
-        """What the places hold."""
+        """The returns at ``places``."""
         children = _apart(self._sums[0][places // FAN])
         found: Floats = children[np.arange(len(places)), places % FAN] * GRID
         return found
 
     def least(self) -> float:
-        """The smallest return; infinity where there is none."""
+        """The smallest return; infinity if there is none."""
         return float(self._least[-1].min()) * GRID
 
     def draw(self, count: int, rng: np.random.Generator) -> Integers:
-        """``count`` different places, int64 (count,), in the order in which they were drawn.
+        """Draw ``count`` different places, int64 (count,), in the order of drawing.
 
-        Where fewer places than that weigh anything, the rest is drawn uniformly among those that weigh nothing.
-        Raises ``ValueError`` where fewer have a return.
+        If fewer places have a positive weight, the rest is drawn uniformly among those of weight 0.
+        Raises ``ValueError`` if fewer have a return.
         """
         if count > len(self):
             raise ValueError(f"{count} cannot be drawn from {len(self)}")
@@ -102,7 +100,7 @@ class SumTree:
     # -- the tree ---------------------------------------------------------------------------------------
 
     def _draw_on(self, found: Integers, count: int, shift: float, rng: np.random.Generator) -> Integers:
-        """As ``draw``, after some were found: they are taken out for a while, or they would come again and again."""
+        """Complete a draw after ``found``. Drawn places are removed meanwhile, so that they are not drawn again."""
         new, values = found, np.empty(0)
         while len(found) < count:
             values = np.concatenate((values, np.rint(self.returns(new) / GRID)))
@@ -113,16 +111,16 @@ class SumTree:
         return found
 
     def _draw_again(self, count: int, shift: float, rng: np.random.Generator) -> Integers:
-        """Places drawn with replacement: int64 (count,)."""
+        """Draw places with replacement: int64 (count,)."""
         total = self._sums[-1][0, -1] + shift * self._counts[-1][0, -1]
-        weights = (True, shift) if total else (False, 1.0)  # nobody weighs anything: all the same
+        weights = (True, shift) if total else (False, 1.0)  # all weights are 0: draw uniformly
         targets = rng.integers(0, int(total) or len(self), size=count).astype(np.float64)
         return self._descend(targets, *weights)
 
     def _descend(self, targets: Floats, of_sum: bool, of_count: float) -> Integers:
-        """For each target the place up to which, and to none before it, the weights add up to more; spoils the targets.
+        """Find for each target the first place whose cumulative weight exceeds it. Overwrites the targets.
 
-        A weight is ``of_count``, and the return too if ``of_sum``.
+        A weight is ``of_count``, plus the return if ``of_sum``.
         """
         weights = self._counts[-1][0] * of_count
         if of_sum:
@@ -130,7 +128,7 @@ class SumTree:
         nodes: Integers = weights.searchsorted(targets, side="right")
         targets -= np.where(nodes > 0, weights.take(nodes - 1), 0)
         before_first = np.arange(len(targets)) * FAN - 1
-        if len(self._upto) != len(targets):  # kept: fresh memory of this size is the half of a draw
+        if len(self._upto) != len(targets):  # reused: allocating it takes half the time of a draw
             self._upto, self._some = np.empty((2, len(targets), FAN))
             self._less = np.empty(self._upto.shape, dtype=bool)
         upto, some = self._upto, self._some
@@ -139,13 +137,13 @@ class SumTree:
             if of_sum:
                 upto += sums.take(nodes, axis=0, out=some, mode="clip")
             np.less_equal(upto, targets[:, None], out=self._less)
-            child = self._less.argmin(axis=1)  # the first that is more
+            child = self._less.argmin(axis=1)  # the first that exceeds the target
             targets -= np.where(child > 0, upto.reshape(-1).take(before_first + child), 0)
             nodes = nodes * FAN + child
         return nodes
 
     def _set(self, places: Integers, values: Any, counts: Any) -> None:
-        """Set leaves, and all that they are part of."""
+        """Set leaves and all nodes above them."""
         if len(places) == 1:
             self._set_one(int(places[0]), float(np.max(values)), counts)
             return
@@ -171,29 +169,29 @@ class SumTree:
             places, values, counts, least = groups, sums[:, -1], has[:, -1], smallest.min(axis=1)
 
     def _set_one(self, place: int, value: float, count: int) -> None:
-        """The same for one leaf, without what only many are worth: sums of whole numbers may be changed in place."""
+        """Set one leaf faster than ``_set``: sums of integers can be changed in place."""
         before, had = self._leaf(self._sums[0], place), int(self._leaf(self._counts[0], place))
         more, one_more, node = value - before, count - had, place
         for sums, counts in zip(self._sums, self._counts):
             group, child = divmod(node, sums.shape[1])
             sums[group, child:] += more
             if one_more:
-                counts[group, child:] += np.array(one_more).astype(counts.dtype)  # without a sign they wrap around
+                counts[group, child:] += np.array(one_more).astype(counts.dtype)  # unsigned: wraps around
             node = group
         self._lower(place // FAN, before if had else np.inf, value if count else np.inf)
 
     def _leaf(self, upto: NDArray[Any], place: int) -> float:
-        """A single value of the lowest level, from the sums up to each."""
+        """A single value of the lowest level, from its cumulative sums."""
         return float(upto.item(place)) - (float(upto.item(place - 1)) if place % FAN else 0.0)
 
     def _lower(self, node: int, before: float, after: float) -> None:
-        """Keep the smallest return below each node, once one below ``node`` has changed."""
+        """Update the smallest returns after one below ``node`` has changed."""
         for number, level in enumerate(self._least):
             known = level.item(node)
             if before > known and after > known:
                 return
             smallest = after
-            if after > known:  # and the smallest one is gone
+            if after > known:  # the smallest one was removed
                 smallest = float(self._least[number - 1][node].min() if number else self._least_leaf(node))
             if smallest == known:
                 return
@@ -207,7 +205,7 @@ class SumTree:
 
 
 def _firsts(drawn: Integers) -> Integers:
-    """Each place that was drawn once, where it came first."""
+    """Each place once, at its first occurrence."""
     ordered = np.sort(drawn)
     if (ordered[1:] != ordered[:-1]).all():
         return drawn
@@ -215,7 +213,7 @@ def _firsts(drawn: Integers) -> Integers:
 
 
 def _apart(upto: Floats) -> Floats:
-    """The single values of sums up to each: (..., FAN)."""
+    """The single values of cumulative sums: (..., FAN)."""
     single = upto.copy()
     single[..., 1:] -= upto[..., :-1]
     return single

@@ -1,1 +1,1 @@
-"""Start an MPI job: which mpirun, how many ranks on which nodes. The standard library alone."""
+"""Start an MPI job: which mpirun, how many ranks on which nodes. Standard library only."""

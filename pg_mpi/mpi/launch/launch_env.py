@@ -1,4 +1,4 @@
-"""What a launcher says about the job, in the environment: known before MPI has started."""
+"""The launcher's environment variables, which describe the job before MPI starts."""
 
 import contextlib
 import os
@@ -6,14 +6,14 @@ import signal
 
 from pg_mpi.config.errors import UsageError
 
-#: Where launchers say how many ranks they started, the most specific first, and which rank this is.
+#: Variables with the number of ranks, the rank on its host, and the rank; the most specific first.
 PROMISES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 LOCAL_NUMBERS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
 def _first_number(names, environ=os.environ):
-    """The first of some environment variables that holds a number, or None."""
+    """Return the first of these environment variables that holds a number, or None."""
     for name in names:
         if environ.get(name, "").isdigit():
             return int(environ[name])
@@ -21,37 +21,37 @@ def _first_number(names, environ=os.environ):
 
 
 def promised(environ=os.environ):
-    """How many processes a launcher says it started, or None."""
+    """Number of processes that the launcher started, or None without a launcher."""
     return _first_number(PROMISES, environ)
 
 
 def is_first_process(environ=os.environ):
-    """True on the process that may print before MPI has started."""
+    """True on rank 0, the only process that prints before MPI starts."""
     return not _first_number(RANK_NUMBERS, environ)
 
 
 def is_first_on_host(environ=os.environ):
-    """True on one process of each host."""
+    """True on one process per host."""
     return not _first_number(LOCAL_NUMBERS, environ)
 
 
 def is_launched(environ=os.environ):
-    """True if a launcher of several processes started this one."""
+    """True if an MPI launcher started this process."""
     return promised(environ) is not None
 
 
 def end_job(environ=os.environ):
-    """Have the launcher end what it started, stopped processes too. Harmless where there is none."""
+    """Make the launcher end the whole job, stopped processes included. Does nothing without a launcher."""
     if is_launched(environ):
         with contextlib.suppress(OSError):
             os.kill(os.getppid(), signal.SIGTERM)
 
 
 def reaches_terminal(stream, environ=os.environ):
-    """True if what this process prints is seen on a terminal.
+    """True if the output of this process appears on a terminal.
 
-    Open MPI gives each rank a pseudo-terminal even when mpirun's own output goes to a file, so under a
-    launcher it is the parent's output that counts.
+    Open MPI gives each rank a pseudo-terminal even when mpirun's output goes to a file, so under a launcher
+    the parent's output is checked.
     """
     if not stream.isatty():
         return False
@@ -64,9 +64,9 @@ def reaches_terminal(stream, environ=os.environ):
 
 
 def check_launch(size, expected=None, environ=os.environ):
-    """Refuse a world smaller than its launcher promised: N silent jobs of one rank each.
+    """Raise ``UsageError`` if MPI has fewer ranks than the launcher started, as when each process is its own job.
 
-    Raises ``UsageError``. ``expected`` (``--expect-ranks``) overrides the launcher's word.
+    ``expected`` (``--expect-ranks``) replaces the launcher's number and must be met exactly.
     """
     if expected is not None and expected != size:
         raise UsageError(f"--expect-ranks {expected}, but MPI gives {size}: check the launcher")

@@ -1,4 +1,4 @@
-"""Which mpirun starts a job here, whose MPI it is, and what it must be told. The standard library alone."""
+"""Find mpirun, the MPI that it belongs to, and the options it needs. Standard library only."""
 
 import contextlib
 import functools
@@ -17,19 +17,19 @@ from pg_mpi import THREAD_VARIABLES
 from pg_mpi.config.errors import UsageError
 from pg_mpi.mpi.launch.nodes import pbs_nodes, scheduled_slots
 
-#: Of the environment, what ranks on other nodes need.
+#: Environment variables that ranks on other nodes need.
 TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
 TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", "PBS_JOBID")
 
 
 class Flavour(NamedTuple):
-    """Which MPI, as its launcher or its library names itself."""
+    """MPI implementation and major version, as its launcher or library reports them."""
 
     name: str
     major: int
 
 
-# How `mpirun --version` and MPI_Get_library_version() begin. Intel's is built on MPICH, so it is asked first.
+# How `mpirun --version` and MPI_Get_library_version() begin. Intel MPI is built on MPICH and comes before it.
 FLAVOURS = {
     "Open MPI": r"\bOpen MPI\)? v?(\d+)",
     "Intel MPI": r"Intel\(R\) MPI Library\b.*?(\d+)",
@@ -38,14 +38,14 @@ FLAVOURS = {
 
 
 def ensure_home() -> None:
-    """Set ``HOME`` if it is not: Open MPI 5 and its mpirun do not start without one."""
+    """Set ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it."""
     if "HOME" not in os.environ:
         home = os.path.expanduser("~")
         os.environ["HOME"] = home if os.path.isdir(home) else tempfile.gettempdir()
 
 
 def parse_flavour(text: str) -> Flavour | None:
-    """The MPI that a version text speaks of; None for any other program's."""
+    """Return the MPI that a version text names; None for other programs."""
     for name, pattern in FLAVOURS.items():
         if found := re.search(pattern, text):
             return Flavour(name, int(found[1]))
@@ -53,7 +53,7 @@ def parse_flavour(text: str) -> Flavour | None:
 
 
 def _ask(*command: str) -> Flavour | None:
-    """The MPI that a command's output names; None when it fails, as schedulers' wrapper scripts do."""
+    """Return the MPI that a command's output names; None if it fails, as schedulers' wrapper scripts do."""
     try:
         reply = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -63,23 +63,23 @@ def _ask(*command: str) -> Flavour | None:
 
 @functools.cache
 def flavour(mpirun: str) -> Flavour | None:
-    """Which MPI's launcher this program is; None when it is none, or is not there."""
+    """Return the MPI that an mpirun belongs to; None for another program or a missing file."""
     return _ask(mpirun, "--version")
 
 
 def _beside() -> str:
-    """Where an MPI installed into this Python's environment has its mpirun."""
+    """Path of the mpirun of an MPI installed into this Python's environment."""
     return str(Path(sys.executable).parent / "mpirun")
 
 
 def _on_path() -> Iterator[str]:
-    """Every real mpirun on the PATH, in its order."""
+    """Every working mpirun on the PATH, in its order."""
     candidates = (os.path.join(folder, "mpirun") for folder in os.get_exec_path() if folder)
     return filter(flavour, candidates)
 
 
 def find_mpirun() -> str:
-    """The mpirun beside this Python, where mpi4py looks first for its library too; else one on the PATH."""
+    """Return the mpirun of this Python's environment, where mpi4py looks first too; else the first on the PATH."""
     if flavour(_beside()):
         return _beside()
     for mpirun in _on_path():
@@ -91,7 +91,7 @@ def find_mpirun() -> str:
 
 
 def usable_threads() -> int:
-    """Hardware threads that this process may run on, or fewer where a container's quota gives less time."""
+    """Number of hardware threads that this process may use, at most a container's CPU quota."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max": no quota
         quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
@@ -100,7 +100,7 @@ def usable_threads() -> int:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on: mpirun counts these, not the two threads that each may have."""
+    """Number of cores that this process may use. mpirun counts cores, not hardware threads."""
     if not hasattr(os, "sched_getaffinity"):
         return usable_threads()
     cores = set()
@@ -111,12 +111,12 @@ def usable_cores() -> int:
 
 
 def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]:
-    """What Open MPI must be told before it starts this many ranks, here or on these nodes, as this user."""
+    """Open MPI's options to start ``ranks`` ranks on this host or on ``nodes``, as this user."""
     options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     slots = sum(nodes.values()) or scheduled_slots()
     if nodes := nodes or ({} if "SLURM_JOB_ID" in os.environ else pbs_nodes()):
-        # Few Open MPIs are built with PBS's own library, and a node named once in a host file counts for all its
-        # cores. What ssh starts on other nodes has none of this environment.
+        # Few Open MPIs are built with PBS support, and a node named once in a host file counts for all its cores.
+        # Processes that ssh starts on other nodes do not inherit this environment.
         options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
         options += [word for name in TOLD if name in os.environ for word in ("-x", name)]
     crowded = ranks > (slots or usable_threads())
@@ -124,17 +124,17 @@ def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]
         options += ["--map-by", ":OVERSUBSCRIBE"] if major >= 5 else ["--oversubscribe"]
     elif slots is None and ranks > usable_cores():
         options += ["--map-by", ":HWTCPUS"] if major >= 5 else ["--use-hwthread-cpus"]
-    # Crowded ranks move between cores. And mpirun binds from the machine's first core on, so under `taskset`
-    # a binding could leave the cores that this process was given.
+    # Oversubscribed ranks must move between cores. mpirun binds from the machine's first core on, so under `taskset`
+    # it could bind ranks to cores that this process may not use.
     if crowded or (slots is None and usable_threads() < (os.cpu_count() or 1)):
         options += ["--bind-to", "none"]
     return options
 
 
 def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] | None = None) -> list[str]:
-    """The start of a command line that runs a program on this many ranks, options only where needed.
+    """Return the mpirun command that starts ``ranks`` ranks of a program, with only the options needed.
 
-    ``nodes``: how many ranks each node has room for (default: those of the batch job, or this machine).
+    ``nodes``: number of ranks for each node (default: those of the batch job, or this machine).
     """
     mpirun = mpirun or find_mpirun()
     kind = flavour(mpirun)
@@ -145,19 +145,19 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
         options = ["-hosts", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
     hydra = Path(mpirun).with_name("mpiexec.hydra")
     if kind and kind.name == "Intel MPI" and hydra.exists():
-        mpirun = str(hydra)  # Intel's mpirun is a shell script around it, which dies of USR1 and passes none on
+        mpirun = str(hydra)  # Intel's mpirun is a shell script, which USR1 ends without reaching the ranks
     return [mpirun, *options, "-n", str(ranks)]
 
 
 def launcher_for(words: Iterable[str], launcher: str = "mpirun") -> str:
-    """This launcher with what it needs for such flags of the trainer: ``--elastic`` lives on when a rank dies."""
+    """Return the launcher with the options for the trainer's flags: ``--elastic`` needs ULFM."""
     elastic = any(word.split("=")[0] == "--elastic" for word in words)
     kind = flavour(find_mpirun()) if elastic and launcher == "mpirun" else None
     return "mpirun --with-ft ulfm" if kind and kind.name == "Open MPI" and kind.major >= 5 else launcher
 
 
 def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None) -> list[str]:
-    """``mpirun_command`` for any launcher: ``mpirun``, or another, each with options, as ``srun --mpi=pmix``."""
+    """``mpirun_command`` for any launcher with options, such as ``srun --mpi=pmix``. Raises ``UsageError``."""
     try:
         first, *options = shlex.split(launcher)
     except ValueError:
@@ -167,14 +167,14 @@ def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None
     if first == "mpirun":
         start, *rest = mpirun_command(ranks, nodes=nodes)
         return [start, *options, *rest]
-    if first == "srun":  # without the first of these, ranks that outlive a killed one may wait for it until time is up
+    if first == "srun":  # without --kill-on-bad-exit, survivors of a killed rank may wait until the time limit
         cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
         return [first, *options, "--kill-on-bad-exit=1", f"--ntasks={ranks}", f"--cpus-per-task={cpus}"]
     return [first, *options, "-n", str(ranks)]
 
 
 def system_mpi() -> str | None:
-    """The machine's own mpirun, if this Python's mpi4py loads the library that belongs to it. Says so."""
+    """Return the machine's mpirun if mpi4py loads the library that belongs to it, else None. Prints which."""
     if flavour(_beside()):
         return None
     for mpirun in _on_path():

@@ -1,4 +1,4 @@
-"""Which nodes a job may use, and for how many ranks each has room. The standard library alone."""
+"""Nodes of a job and the number of ranks for each. Standard library only."""
 
 import os
 import re
@@ -9,22 +9,22 @@ from pg_mpi.config.errors import UsageError
 
 
 def pbs_nodes() -> dict[str, int]:
-    """The nodes of a PBS job and how many ranks each has room for, in PBS's order; empty outside of one."""
+    """Nodes of a PBS job and the number of ranks for each, in PBS's order; empty outside of a job."""
     nodefile = os.environ.get("PBS_NODEFILE")
     return Counter(Path(nodefile).read_text().split()) if nodefile else {}
 
 
 def scheduled_slots() -> int | None:
-    """Ranks that a batch system made room for, on all nodes; None outside of one."""
+    """Number of ranks that the batch system allocated, over all nodes; None outside of a job."""
     if "SLURM_NTASKS" in os.environ:
         return int(os.environ["SLURM_NTASKS"])
     return sum(pbs_nodes().values()) or None
 
 
 def host_file(path: str) -> dict[str, int]:
-    """The nodes of an Open MPI host file (``name slots=N``) or an MPICH one (``name:N``), 1 where no number stands.
+    """Read the nodes of an Open MPI host file (``name slots=N``) or an MPICH one (``name:N``). N defaults to 1.
 
-    Raises ``UsageError`` for a file that cannot be read or is none.
+    Raises ``UsageError`` for a file that cannot be read or is not a host file.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Removes what killed Open MPI jobs left on this host: shared memory, and their mpirun's folder.
+"""Remove shared memory and session folders that killed Open MPI jobs left on this host.
 
-An mpirun that was killed cannot clean up, and its segments stay in memory until the host starts anew. What is removed
-is this user's, at least a minute old, and mapped by no process. The standard library alone; Linux alone.
+A killed mpirun cannot clean up, and its segments stay in memory until the host reboots. Only this user's files are
+removed, if they are at least a minute old and no process maps them. Standard library only; Linux only.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from pathlib import Path
 OLD = 60.0  # seconds
 SEGMENT = re.compile(r"sm_segment\..+\.\d+\.[0-9a-f]+\.\d+")  # host, user, job, rank
 FOLDER = re.compile(r"(?:ompi|prted?)\.(\d+)")  # the process of mpirun
-#: In containers processes have other numbers, or are not seen at all: then folders stay. It matters less with segments:
-#: whoever has mapped one keeps it.
+#: In containers processes are hidden or have other numbers, so folders are kept. Segments are removed there too: a
+#: process that maps one keeps it.
 ALL_SEEN = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 
 
 def remove(memory="/dev/shm", temporary=None):
-    """Remove what is stale. Never raises ``OSError``."""
+    """Remove stale segments and folders. Never raises ``OSError``."""
     with contextlib.suppress(OSError):
         _remove(Path(memory), Path(temporary or tempfile.gettempdir()))
 
@@ -44,7 +44,7 @@ def _remove(memory, temporary):
 
 
 def _all_seen():
-    """Whether every process of this user goes by the number that it has here."""
+    """Whether every process of this user is in the host's PID namespace."""
     spaces = set()
     for entry in Path("/proc").glob("[0-9]*/ns/pid"):
         with contextlib.suppress(OSError):  # gone, or another user's
@@ -53,9 +53,9 @@ def _all_seen():
 
 
 def _old(folder):
-    """This user's entries of a folder that nobody has changed for a while."""
+    """This user's entries of a folder that were last changed more than ``OLD`` seconds ago."""
     for path in folder.iterdir():
-        with contextlib.suppress(OSError):  # gone by now
+        with contextlib.suppress(OSError):  # removed meanwhile
             facts = path.lstat()
             if facts.st_uid == os.getuid() and time.time() - facts.st_mtime > OLD:
                 yield path
@@ -66,7 +66,7 @@ def _dead(process):
 
 
 def _mapped():
-    """The memory maps of all processes of this user, as text."""
+    """Memory maps of all processes of this user, as text."""
     texts = []
     for entry in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):  # gone, or another user's

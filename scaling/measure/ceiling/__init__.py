@@ -1,1 +1,1 @@
-"""How near training is to the emulator's own speed: training taken apart, and timed with one part more each time."""
+"""Training speed relative to the emulator's, and the cost of each part of training."""

@@ -1,7 +1,7 @@
-"""How near training is to the emulator's own speed, and what each part costs: ``python -m scaling.measure.ceiling``.
+"""Measure training against the emulator's speed, part by part: ``python -m scaling.measure.ceiling``.
 
-The command starts its ranks itself. All parts play the same games, those of the policy in training, in turns, so that
-a drift of the machine hits all alike. Nothing of the training it does is kept.
+The command starts its own ranks. All parts play the same games, those of the policy in training. They are interleaved,
+so that drift affects all of them. The training is not kept.
 """
 
 import importlib.util
@@ -20,33 +20,33 @@ from scaling.measure import timed_run
 from scaling.measure.ceiling import report
 from scaling.pictures import speed
 
-#: Settings of a run that make no sense here: how long to train, and where.
+#: Training settings that cannot be given here: how long to train, and where.
 REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks", "elastic"}
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.ceiling",
-        description="Measure the emulator alone, then with one part of playing more each time, then training, then "
-        "training with one part taken out (a stub). The table says what each costs and how near it comes to the "
-        "emulator's speed. It starts its own ranks: no mpirun in front.",
-        epilog="Every other flag is one of pg_mpi.train: --resume RUN measures with the policy of another run, "
-        "--envs-per-rank 8 --sync steps another way of playing. About 10 x SECONDS x REPEATS in all. Start-up is not "
-        "in the speeds; it is reported by itself. Leave the machine alone while it measures.",
+        description="Measure the emulator alone, then with one more part of playing at a time, then training, then "
+        "training with one part replaced by a stub. The table lists the cost of each part and its speed relative to "
+        "the emulator. The command starts its own ranks: run it without mpirun.",
+        epilog="All other flags are those of pg_mpi.train: --resume RUN measures with the policy of another run, "
+        "--envs-per-rank 8 --sync steps with fixed steps. Takes about 10 x SECONDS x REPEATS. Start-up is reported "
+        "separately. Run nothing else on the machine meanwhile.",
         allow_abbrev=False,
     )
     p.add_argument("--ranks", metavar="N", help="MPI ranks (default: one per usable hardware thread)")
     p.add_argument("--seconds", metavar="S", default="5", help="length of each measurement (default: 5)")
     p.add_argument("--repeats", metavar="R", default="4", help="measurements of each part (default: 4)")
-    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
     p.add_argument("--out", metavar="FOLDER", help="also write ceiling.json and ceiling.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def prepare(argv):
-    """The checked words of the command line: (args, config, names of the training settings given there).
+    """Parse and check a command line: (args, config, names of the training settings given).
 
     Raises ``UsageError``.
     """
@@ -58,12 +58,12 @@ def prepare(argv):
     config, given = parse_train(["--preset", args.preset, *rest])
     config.check(args.ranks, given)
     if not config.env_id.startswith("ALE/") or config.policy != "usual":
-        raise UsageError(f"the parts of {config.env_id} are not known here: give an Atari game, and our own policy")
+        raise UsageError(f"{config.env_id} cannot be measured here: give an Atari game and the built-in policy")
     return args, config, given
 
 
 def main(argv):
-    """Measure and tell; the process's exit code."""
+    """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, config, _ = prepare(argv)
     if args.out:
@@ -95,12 +95,12 @@ def main(argv):
 
 
 def write(folder, result):
-    """The result and, where matplotlib is there, its picture."""
+    """Write the result and, if matplotlib is installed, its figure."""
     write_json(os.path.join(folder, "ceiling.json"), result)
     if importlib.util.find_spec("matplotlib"):
         speed.draw_parts(os.path.join(folder, "ceiling.png"), result)
     else:
-        print("no picture without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
+        print("no figure without matplotlib: pip install 'pg_mpi[plot]'", file=sys.stderr)
 
 
 if __name__ == "__main__":

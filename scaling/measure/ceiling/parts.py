@@ -1,25 +1,25 @@
-"""Training taken apart: loops of its parts that all play the very same games.
+"""Loops of the parts of training that all play the same games.
 
-One round of the true player is recorded as a ``Script`` per env. The games are deterministic, so an env that is put
-back to where the round began plays it again: by the script alone, with features, with inference, with sampling, or
-as the player itself. Each replay must reach the recorded scores, so each part is timed on the same screens.
+One round of the real player is recorded as a ``Script`` per env. The games are deterministic, so an env restored to
+the start of the round replays it: with the script alone, with features, with inference, with sampling, or with the
+player itself. Each replay must reach the recorded scores, so each part is timed on the same screens.
 """
 
 import copy
 import dataclasses
 
-from pg_mpi.policy.network import sample
+from pg_mpi.policy.network import draw
 from pg_mpi.run import run_state
 from pg_mpi.run.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """What one env did in a round.
+    """Recording of one env in a round.
 
     Attributes:
-        actions: the policy's actions, one a step; ``codes`` are the emulator's names for them.
-        games: (score, steps) of the games that ended in it; ``score``, ``steps``: of the one under way after it.
+        actions: the policy's actions, one per step; ``codes``: the emulator's codes for them.
+        games: (score, steps) of the games that ended in it; ``score``, ``steps``: those of the unfinished game.
     """
 
     actions: list
@@ -29,16 +29,16 @@ class Script:
     steps: int
 
     def check(self, games, score, steps):
-        """Raise ``RuntimeError`` unless a replay went as the recording."""
+        """Raise ``RuntimeError`` unless a replay equals the recording."""
         if (games, score, steps) != (self.games, self.score, self.steps):
             there, here = [*self.games, (self.score, self.steps)], [*games, (score, steps)]
             raise RuntimeError(f"a replay left the recorded game: (score, steps) were {there}, now {here}")
 
 
 class Bench(Trainer):
-    """A true trainer that can be put back to where it was, so that what is tried on it leaves no trace.
+    """A trainer whose state can be saved and restored, so that measurements do not change it.
 
-    The one class here that looks behind a trainer's verbs.
+    The only class here that uses a trainer's internals.
     """
 
     @property
@@ -55,7 +55,7 @@ class Bench(Trainer):
 
     @property
     def metrics(self):
-        """The line of the last update. Rank 0 only."""
+        """Metrics line of the last update. Rank 0 only."""
         return self._run_log.metrics
 
     @property
@@ -64,18 +64,18 @@ class Bench(Trainer):
         return self._played
 
     def mark(self):
-        """Keep the whole run as it stands, for ``put_back``. Collective: every rank must call this."""
+        """Save the state of the run for ``put_back``. Collective: every rank must call this."""
         content = run_state.collect(self._world, self.config, self._env_spec, self._learner, self.counters, self.envs)
         self._marked = copy.deepcopy(self._world.on_root(lambda: content))
 
     def put_back(self):
-        """Go on from the last ``mark``: weights, optimizer, counters, emulators and random streams."""
+        """Restore the last ``mark``: weights, optimizer, counters, emulators and random streams."""
         run_state.apply(*self._marked, self._env_spec, self.policy, self._learner, self.counters, self.envs)
         self._network = self.policy.expand()
         self._phases.clear()
 
     def record(self):
-        """Play one round, put the envs back to its beginning, and return a ``Script`` per env."""
+        """Play one round, restore the envs to its beginning, and return a ``Script`` per env."""
         self._begun = [env.state() for env in self.envs]
         self.play()
         scripts = self.scripts()
@@ -83,7 +83,7 @@ class Bench(Trainer):
         return scripts
 
     def scripts(self):
-        """The round that was played last, as a ``Script`` per env."""
+        """The last round as a ``Script`` per env."""
         codes = self._env_spec.codes
         played = [(env.trajectory.actions.tolist(), list(env.trajectory.games)) for env in self.envs]
         return [
@@ -92,16 +92,16 @@ class Bench(Trainer):
         ]
 
     def rewind(self):
-        """Put the envs back to where the recorded round began."""
+        """Restore the envs to the beginning of the recorded round."""
         for env, state in zip(self.envs, self._begun):
             env.restore(*state)
 
 
 def emulate(envs, scripts):
-    """The bare emulator: act, screen, over, reset; one env after another, which is the fastest way."""
+    """Run the emulator alone: step, screen, over, reset. One env after another is the fastest order."""
     for env, script in zip(envs, scripts):
         game, games, score, steps = env.game, [], env.score, env.steps
-        act, over = game.act, game.over
+        act, over = game.step, game.over
         for code in script.codes:
             score += act(code)
             steps += 1
@@ -113,9 +113,9 @@ def emulate(envs, scripts):
 
 
 def look(envs, scripts, network=None, draw=False):
-    """The emulator and the features; with a ``network`` inference too, and with ``draw`` the sampling of actions.
+    """Run the emulator and the features; with ``network`` also inference, and with ``draw`` also sampling.
 
-    The envs go in step and each part goes through all of them before the next, as in the player.
+    The envs step together, and each part processes all of them before the next part, as in the player.
     """
     active = [(env, script, [], []) for env, script in zip(envs, scripts)]
     for t in range(max(len(script.codes) for script in scripts)):
@@ -125,7 +125,7 @@ def look(envs, scripts, network=None, draw=False):
             for output, (env, _, _, drawn) in zip(outputs, active):
                 drawn.append(_draw(output[:-1], env))
         for env, script, *_ in active:
-            reward = env.game.act(script.codes[t])
+            reward = env.game.step(script.codes[t])
             env.score += reward
             env.steps += 1
             env.paid = env.paid or reward != 0
@@ -141,13 +141,13 @@ def look(envs, scripts, network=None, draw=False):
 
 
 def _draw(logits, env):
-    """An action, drawn as the player draws it: with the preference of the env's game, if it has one."""
+    """Sample an action as the player does, with the preference of the env's game if it has one."""
     preferred = [a + b for a, b in zip(logits, env.preference)] if env.preference else logits
-    return sample(preferred, env.chance.random())[0]
+    return draw(preferred, env.action_rng.random())[0]
 
 
 def _check(env, script, games, drawn):
-    """Raise ``RuntimeError`` unless an env replayed its script, and drew its actions where it drew any."""
+    """Raise ``RuntimeError`` unless an env replayed its script and drew its actions, if it drew any."""
     script.check(games, env.score, env.steps)
     if drawn != script.actions:
         step = next(t for t, (here, there) in enumerate(zip(drawn, script.actions)) if here != there)

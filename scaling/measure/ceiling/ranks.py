@@ -1,8 +1,8 @@
-"""What each rank of ``scaling.measure.ceiling`` does: every part of training, one after another, again and again.
+"""Measure every part of training on each rank of ``scaling.measure.ceiling``.
 
     python -m scaling.measure.ceiling.ranks FOLDER [the words of scaling.measure.ceiling ...]
 
-writes ``measured.json`` into FOLDER. ``scaling.measure.ceiling`` starts it, under mpirun where there are several ranks.
+writes ``measured.json`` into FOLDER. ``scaling.measure.ceiling`` starts it, under mpirun if there are several ranks.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from scaling.measure.ceiling.__main__ import prepare
 
 
 def main(world, argv):
-    """Measure, and write the result. Collective: every rank must call this."""
+    """Measure and write the result. Collective: every rank must call this."""
     folder, *words = argv
     args, config, given = world.on_root(_settings, words, world.size)
     config = dataclasses.replace(config, run_dir=os.path.join(folder, "run"))
     switch = stubs.StubWorld(world)
-    with contextlib.redirect_stdout(io.StringIO()):  # the trainer's own words; the result has standard output
+    with contextlib.redirect_stdout(io.StringIO()):  # hide the trainer's output: standard output is for the result
         bench = parts.Bench(switch, config, given)
     startup = time.monotonic() - STARTED
     measuring = Measuring(world, switch, bench, args.seconds)
@@ -47,9 +47,9 @@ def _settings(words, ranks):
 class Measuring:
     """The speeds of all parts on this job's ranks. Collective: every rank must call the constructor and ``run``.
 
-    A speed is the sum over ranks of a rank's steps by its own seconds. In training a rank's seconds hold its wait
-    for the others. In the parts without an exchange no rank waits, and each plays whole rounds for at least
-    ``seconds``; putting the envs back in between is not counted.
+    A speed is the sum over ranks of a rank's steps divided by its own seconds. In training they include its wait for
+    other ranks. In parts without an exchange no rank waits, and each plays whole rounds for at least ``seconds``; the
+    time to restore the envs in between is excluded.
     """
 
     def __init__(self, world, switch, bench, seconds):
@@ -57,7 +57,7 @@ class Measuring:
         self._speeds, self._history, self._trained = {}, [], 0.0
 
     def run(self, repeats):
-        """Train a while, then measure each part ``repeats`` times in turns."""
+        """Train to warm up, then measure each part ``repeats`` times, interleaved."""
         self._say("training to warm up")
         self._train(self._true_update)
         self._history, self._trained = self._history[-1:], 0.0
@@ -72,7 +72,7 @@ class Measuring:
             self._stubs(scripts)
 
     def _replays(self, scripts):
-        """The same games with one part more each time, up to the player itself."""
+        """Replay the same games with one more part at a time, up to the player itself."""
         bench = self._bench
         envs, network = bench.envs, bench.network
         self._note("emulator", *self._repeat(lambda: parts.emulate(envs, scripts), scripts))
@@ -81,10 +81,10 @@ class Measuring:
         self._note("sampling", *self._repeat(lambda: parts.look(envs, scripts, network, draw=True), scripts))
         self._note("play", *self._repeat(bench.play, scripts))
         if bench.scripts() != scripts:
-            raise RuntimeError("the player, put back to where it was, played other games than before")
+            raise RuntimeError("the restored player did not replay the recorded games")
 
     def _stubs(self, scripts):
-        """Training with one part less each time. The run is put back after each."""
+        """Train with one part replaced by a stub at a time. The run is restored after each."""
         bench = self._bench
         for name, stub, update in (
             ("no_emulator", stubs.without_emulator(bench, scripts), self._update),
@@ -101,7 +101,7 @@ class Measuring:
     # -- one measurement --------------------------------------------------------------------------------
 
     def _repeat(self, play, scripts):
-        """Play the recorded round again and again: (steps, seconds) of this rank."""
+        """Play the recorded round repeatedly: (steps, seconds) of this rank."""
         spent, rounds = 0.0, 0
         self._world.barrier()
         while spent < self._seconds:
@@ -113,7 +113,7 @@ class Measuring:
         return rounds * sum(len(script.codes) for script in scripts), spent
 
     def _train(self, update):
-        """Updates until the time is up: (steps, seconds) of this rank, the wait for the others included."""
+        """Run updates until the time is up: (steps, seconds) of this rank, waiting included."""
         steps, up = 0, False
         self._world.barrier()
         begun = perf_counter()
@@ -124,7 +124,7 @@ class Measuring:
         return steps, perf_counter() - begun
 
     def _update(self):
-        """One update, as ``pg_mpi.train`` does it."""
+        """Run one update as ``pg_mpi.train`` does."""
         self._bench.learn(self._bench.play())
         self._bench.report()
 
@@ -133,14 +133,14 @@ class Measuring:
         self._update()
 
     def _true_update(self):
-        """One update with the proofs and checkpoints that fall due."""
+        """Run one update with the checks and checkpoints that are due."""
         self._update()
         if self._world.rank == 0:
             self._history.append(self._bench.metrics)
         self._bench.keep()
 
     def _note(self, part, steps, seconds):
-        """Add one speed, steps/s of all ranks, to those of its part."""
+        """Record a speed of a part, in steps/s of all ranks."""
         speed = sum(steps / seconds for steps, seconds in self._world.gather_all((steps, seconds)))
         self._speeds.setdefault(part, []).append(speed)
         self._say(f"  {part:<12} {speed:10,.0f} steps/s")
@@ -152,14 +152,14 @@ class Measuring:
     # -- rank 0 alone -----------------------------------------------------------------------------------
 
     def result(self):
-        """All speeds, and what the measured updates moved and took. Rank 0 only."""
+        """All speeds, and the traffic and phases of the measured updates. Rank 0 only."""
         before, *_, last = self._history
         updates, exchanges, size = (last[name] - before[name] for name in ("update", "exchanges", "bytes_exchanged"))
         phases = {
             name: sum(line["phase_s"][name] for line in self._history[1:]) / self._trained for name in last["phase_s"]
         }
         policy = self._bench.policy
-        # an exchange holds the touched rows, what follows the first layer, and the weight
+        # an exchange holds the touched rows, the parameters after the first layer, and the weight
         numbers = size / exchanges / policy.theta.itemsize
         return {
             "speeds": self._speeds,

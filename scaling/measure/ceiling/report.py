@@ -1,8 +1,8 @@
-"""Measured speeds → costs and shares of each part: the numbers and the table of ``ceiling.py``."""
+"""Costs and shares of each part from the measured speeds, as numbers and as a table."""
 
 import statistics
 
-#: Every part: its name, what it is, and the part that its cost is the difference to.
+#: Every part: name, label, and the part whose time is subtracted for its cost.
 PARTS = (
     ("emulator", "emulator alone", None),
     ("features", "+ features", "emulator"),
@@ -17,11 +17,11 @@ PARTS = (
 
 
 def summary(speeds, ranks):
-    """The keys of the result that follow from the speeds of each part, a list of steps/s over all ranks each.
+    """Summarise the speeds of each part, a list of steps/s over all ranks each.
 
-    ``us_per_step``: microseconds of one rank. ``cost_us``: what the part adds, or what a stub takes out.
-    ``share``: of the emulator's speed. ``spread``: largest less smallest speed, by the median. ``fastest``: the ratios
-    by the fastest measurement of each part instead of the median: whatever else runs on a machine only takes away.
+    ``us_per_step``: microseconds of one rank. ``cost_us``: time that the part adds, or that a stub removes.
+    ``share``: of the emulator's speed. ``spread``: largest minus smallest speed, divided by the median. ``fastest``:
+    the ratios of the fastest measurements instead of the medians, because other load only reduces speeds.
     """
     medians = {name: round(statistics.median(values), 1) for name, values in speeds.items()}
     per_step = {name: 1e6 * ranks / sps for name, sps in medians.items()}
@@ -57,7 +57,7 @@ def _ratios(sps):
 
 
 def table(result):
-    """The result as lines for people."""
+    """Format the result as text."""
     lines = [
         f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
         + (": they share cores" if result["ranks"] > result["cores"] else ""),
@@ -74,8 +74,8 @@ def table(result):
     lines += [
         "",
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
-        f"the fastest measurement of each, which a busy machine slows least, {result['fastest']['play_ratio']:.1%} and "
-        f"{result['fastest']['ratio']:.1%}. A stub's own µs are what its part costs in training.",
+        f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "
+        f"{result['fastest']['ratio']:.1%}. A stub's own µs are the cost of its part in training.",
         "phases of training: " + ", ".join(f"{name} {share:.1%}" for name, share in shares if share >= 0.0005),
         f"an update: {result['exchanges_per_update']:.1f} exchanges, {result['bytes_per_update'] / 1e6:.2f} MB from "
         f"each rank, {result['touched_rows']:,.0f} of {result['rows']:,} rows touched",
@@ -83,6 +83,6 @@ def table(result):
         f"train x (1 - {result['startup_s']:.1f} / T)",
         f"measured up to step {result['env_steps']:,} of training, "
         + (f"{result['length_mean']:,.0f} steps a game" if result["length_mean"] else "before the first game's end")
-        + ": other games, other speeds",
+        + ": speeds depend on the games",
     ]
     return "\n".join(lines)

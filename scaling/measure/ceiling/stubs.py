@@ -1,20 +1,20 @@
-"""Stubs: each takes one part out of training and leaves the rest as it is. What they train is of no use."""
+"""Stubs that replace one part of training and leave the rest unchanged. Their training is meaningless."""
 
 import contextlib
 
 import numpy as np
 
-from pg_mpi.policy.network import sample
+from pg_mpi.policy.network import draw
 
-FRAMES = 2000  # screens that a rank keeps at most: 67 MB
+FRAMES = 2000  # most screens that a rank keeps: 67 MB
 
 
 class StubEmulator:
-    """In place of an ``AtariGame``: shows the screens of a recorded round again and again, whatever the action.
+    """Replaces an ``AtariGame``: repeats the screens of a recorded round, independent of the action.
 
-    A round longer than ``frames`` shows its first screens again; its scores and ends are those of the whole round.
-    What is left of the emulator's cost is the copy of a screen. The env must stand where the round began, and does
-    not any more afterwards.
+    A round longer than ``frames`` repeats its first screens; its scores and ends are those of the whole round.
+    The remaining cost of the emulator is the copy of a screen. The env must be at the start of the round; the
+    constructor steps it.
     """
 
     def __init__(self, env, script, frames=FRAMES):
@@ -24,7 +24,7 @@ class StubEmulator:
         games, score, steps = [], env.score, env.steps
         self._screens = np.empty((min(frames, len(script.codes)), *game.screen.shape), dtype=game.screen.dtype)
         for t, code in enumerate(script.codes):
-            self._rewards.append(game.act(code))
+            self._rewards.append(game.step(code))
             self._ends.append(game.over())
             if t < len(self._screens):
                 self._screens[t] = game.screen
@@ -36,8 +36,8 @@ class StubEmulator:
                 self._first = game.screen.copy()
         script.check(games, score, steps)
 
-    def act(self, action):
-        """The next recorded step, and its reward."""
+    def step(self, action):
+        """Play the next recorded step. Returns its reward."""
         self._now = self.acts % len(self._rewards)
         self.screen[...] = self._screens[self._now % len(self._screens)]
         self.acts += 1
@@ -53,22 +53,22 @@ class StubEmulator:
         self.screen[...] = self._first
 
     def state(self):
-        """Nothing to keep: its game is a recording."""
+        """Empty: the game is a recording."""
         return b""
 
 
 class StubActions:
-    """Around an ``AtariGame``: plays the recorded actions, whatever the policy says; ``restore`` starts again."""
+    """Wraps an ``AtariGame``: plays the recorded actions, independent of the policy. ``restore`` starts again."""
 
     def __init__(self, game, script):
         self._game, self._codes, self._now, self.acts = game, script.codes, 0, 0
 
-    def act(self, action):
-        """The next recorded action."""
+    def step(self, action):
+        """Play the next recorded action."""
         code = self._codes[self._now]
         self._now += 1
         self.acts += 1
-        return self._game.act(code)
+        return self._game.step(code)
 
     def restore(self, state):
         self._now = 0
@@ -79,7 +79,7 @@ class StubActions:
 
 
 class StubNetwork:
-    """In place of a ``Network``: finds all actions equally good and every state worth nothing, without a look."""
+    """Replaces a ``Network``: equal logits and value 0 for every observation."""
 
     def __init__(self, actions):
         self._outputs = [0.0] * (actions + 1)
@@ -87,9 +87,9 @@ class StubNetwork:
     def forward(self, observations):
         return [self._outputs.copy() for _ in observations]
 
-    def act(self, observations, chances, preferences=None):
+    def sample(self, observations, generators, preferences=None):
         outputs = self.forward(observations)
-        return [(output.pop(), *sample(output, chance.random())) for output, chance in zip(outputs, chances)]
+        return [(output.pop(), *draw(output, rng.random())) for output, rng in zip(outputs, generators)]
 
     def value(self, observation):
         return 0.0
@@ -99,10 +99,10 @@ class StubNetwork:
 
 
 class StubWorld:
-    """Around a ``World``: with ``local`` set, the exchange is taken out and each rank stands for all of them.
+    """Wraps a ``World``: with ``local`` set there is no exchange, and each rank stands for all of them.
 
-    Its sums are then its own times the number of ranks, so that every minibatch keeps its size and every mean its
-    meaning. Nothing is sent and nobody waits. Verbs that are not here stop the job rather than exchange unseen.
+    Its sums are then its own times the number of ranks, so minibatch sizes and means stay correct. Nothing is sent
+    and no rank waits. Other methods raise ``RuntimeError`` instead of exchanging.
     """
 
     def __init__(self, world):
@@ -142,7 +142,7 @@ class StubWorld:
 
 @contextlib.contextmanager
 def without_emulator(bench, scripts):
-    """Within, the bench's envs play recorded screens. ``bench.put_back`` afterwards."""
+    """Context in which the bench's envs play recorded screens. Call ``bench.put_back`` afterwards."""
     bench.rewind()
     stubs = [StubEmulator(env, script, FRAMES // len(scripts)) for env, script in zip(bench.envs, scripts)]
     with _games(bench.envs, stubs):
@@ -151,9 +151,9 @@ def without_emulator(bench, scripts):
 
 @contextlib.contextmanager
 def without_policy(bench, scripts):
-    """Within, the bench plays recorded actions and never thinks.
+    """Context in which the bench plays recorded actions without inference.
 
-    ``bench.rewind`` before each round, ``bench.put_back`` afterwards.
+    Call ``bench.rewind`` before each round and ``bench.put_back`` afterwards.
     """
     policy, stubs = bench.policy, [StubActions(env.game, script) for env, script in zip(bench.envs, scripts)]
     network = StubNetwork(policy.actions)
@@ -168,7 +168,7 @@ def without_policy(bench, scripts):
 
 @contextlib.contextmanager
 def without_exchange(world):
-    """Within, the ranks of a ``StubWorld`` learn each for itself. ``bench.put_back`` afterwards."""
+    """Context in which the ranks of a ``StubWorld`` learn independently. Call ``bench.put_back`` afterwards."""
     world.local = True
     try:
         yield
@@ -178,7 +178,7 @@ def without_exchange(world):
 
 @contextlib.contextmanager
 def _games(envs, stubs):
-    """Within, each env has another game."""
+    """Context in which each env has another game."""
     games = [env.game for env in envs]
     for env, stub in zip(envs, stubs):
         env.game = stub

@@ -1,1 +1,1 @@
-"""Slow and quick environments, driven in lock-step, independently, and both: who waits for whom."""
+"""Environments with slow steps, driven in lock-step, independently, or in groups."""

@@ -1,4 +1,4 @@
-"""What the slowest of many environments costs, driven three ways: ``python -m scaling.measure.lockstep``."""
+"""Measure the cost of slow steps in three ways of driving environments: ``python -m scaling.measure.lockstep``."""
 
 import json
 import os
@@ -23,39 +23,39 @@ MOST, LONGEST = 100_000, 60_000.0  # environments or steps; milliseconds
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.measure.lockstep",
-        description="Environments whose step takes 3 ms and now and then 100 ms, each on a rank of its own, driven in "
-        "three ways: all in lock-step, as vectors of environments are; each by itself until the update, as batched "
-        "rollouts are; and in lock-step within each of some workers. Tells milliseconds a step and the idle share.",
-        epilog="A step is a sleep, which needs no core: so more ranks than cores are right here. The same times are "
-        "played in all ways. It starts its own ranks: no mpirun in front.",
+        description="Drive environments whose step takes 3 ms and sometimes 100 ms, one per rank, in three ways: all "
+        "in lock-step, as vector environments; each independently until the update, as batched rollouts; and in "
+        "lock-step within each of several workers. Reports milliseconds per step and the idle share.",
+        epilog="A step is a sleep, which needs no core, so there can be more ranks than cores. All ways play the same "
+        "step times. The command starts its own ranks: run it without mpirun.",
         allow_abbrev=False,
     )
-    p.add_argument("--envs", metavar="N", default="8", help="environments, a rank each (default: 8)")
+    p.add_argument("--envs", metavar="N", default="8", help="environments, one per rank (default: 8)")
     p.add_argument("--workers", metavar="W", default="2", help="groups of the hybrid (default: 2)")
-    p.add_argument("--steps", metavar="T", default="200", help="steps of each until the update (default: 200)")
+    p.add_argument("--steps", metavar="T", default="200", help="steps of each one until the update (default: 200)")
     p.add_argument("--usual", metavar="MS", default="3", help="milliseconds of a usual step (default: 3)")
-    p.add_argument("--slow", metavar="MS", default="100", help="milliseconds of a slow one (default: 100)")
+    p.add_argument("--slow", metavar="MS", default="100", help="milliseconds of a slow step (default: 100)")
     p.add_argument("--chance", metavar="P", default="0.028", help="probability of a slow step (default: 0.028, which "
                    "makes one in five steps of a vector of 8 slow, as in the talk)")  # fmt: skip
-    p.add_argument("--gaussian", metavar="MS", help="steps are normal about the usual one with this deviation instead")
-    p.add_argument("--seed", metavar="S", default="0", help="of the steps' times (default: 0)")
-    p.add_argument("--shown", metavar="K", default="40", help="steps in the picture (default: 40)")
+    p.add_argument("--gaussian", metavar="MS", help="normal step times about --usual with this deviation instead")
+    p.add_argument("--seed", metavar="S", default="0", help="seed of the step times (default: 0)")
+    p.add_argument("--shown", metavar="K", default="40", help="steps in the figure (default: 40)")
     p.add_argument("--out", metavar="FOLDER", help="also write lockstep.json, .csv and .png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def prepare(argv):
-    """(args, ``Times``) of a command line. Raises ``UsageError``."""
+    """Parse and check a command line: (args, ``Times``). Raises ``UsageError``."""
     args = parser().parse(argv)
     for name in ("envs", "workers", "steps", "shown"):
         setattr(args, name, checked(integer(1, MOST), getattr(args, name), f"--{name}"))
     args.seed = checked(integer(0), args.seed, "--seed")
     if args.workers > args.envs:
-        raise UsageError(f"--workers {args.workers} cannot share {args.envs} environments: give fewer, or more --envs")
+        raise UsageError(f"--workers {args.workers} cannot share {args.envs} environments: give more --envs or fewer")
     usual, slow = (checked(real(0, LONGEST, open_low=True), getattr(args, n), f"--{n}") for n in ("usual", "slow"))
     chance = checked(real(0, 1), args.chance, "--chance")
     deviation = checked(real(0, LONGEST, open_low=True), args.gaussian, "--gaussian") if args.gaussian else 0.0
@@ -63,7 +63,7 @@ def prepare(argv):
 
 
 def main(argv):
-    """Measure and tell; the process's exit code."""
+    """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, times = prepare(argv)
     if args.out:
@@ -102,7 +102,7 @@ def main(argv):
 
 
 def row(way, ranks, durations, workers):
-    """One way: milliseconds a step of each environment, the idle share, and what it would be without our own cost."""
+    """One way: milliseconds per step of each environment, idle share, and the ideal without overhead."""
     seconds, steps = max(rank["seconds"] for rank in ranks), durations.shape[1]
     return {
         "way": way,
@@ -114,10 +114,10 @@ def row(way, ranks, durations, workers):
 
 
 def table(result):
-    """The result as lines for people."""
+    """Format the result as text."""
     lines = [
         f"{result['envs']} environments, {result['steps']} steps each, {result['mean_step_ms']:.1f} ms a step on "
-        f"average; {result['slow_vectors']:.0%} of the steps of all together have a slow one; hybrid: "
+        f"average; {result['slow_vectors']:.0%} of the vector steps contain a slow one; hybrid: "
         f"{result['workers']} workers",
         "",
         f"{'':<13}{'ms/step':>9}{'ideal':>8}{'idle':>8}{'talk':>8}   the talk assumes",
@@ -129,8 +129,7 @@ def table(result):
         )
     first, *rest = result["rows"]
     lines += [""] + [
-        f"{each['way']} takes {first['ms_per_step'] / each['ms_per_step']:.1f} times less than lock-step"
-        for each in rest
+        f"{each['way']} is {first['ms_per_step'] / each['ms_per_step']:.1f} times as fast as lock-step" for each in rest
     ]
     return "\n".join(lines)
 

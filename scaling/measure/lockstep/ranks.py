@@ -1,7 +1,7 @@
-"""What each rank of ``scaling.measure.lockstep`` does: be one environment, driven in each of the ways in turn.
+"""Drive one environment per rank of ``scaling.measure.lockstep`` in each of the ways in turn.
 
-A step is a sleep, which stands for a simulator that takes so long: sleeping ranks need no core of their own, so a
-small machine can have many. The waiting is real: groups meet in a barrier of their own communicator.
+A step is a sleep in place of a simulator. Sleeping ranks need no core, so a small machine can run many. The waiting is
+real: each group meets in a barrier of its own communicator.
 
     python -m scaling.measure.lockstep.ranks FOLDER [the words of scaling.measure.lockstep ...]
 """
@@ -19,7 +19,7 @@ from scaling.measure.lockstep.times import WAYS, group_of
 
 
 def main(world, argv):
-    """Measure all ways, and write them. Collective: every rank must call this."""
+    """Measure all ways and write the result. Collective: every rank must call this."""
     folder, *words = argv
     args, times = world.on_root(_settings, words, world.size)
     durations = times.draw(world.rank, args.steps, args.seed)
@@ -30,7 +30,7 @@ def main(world, argv):
         world.barrier()
         begun = time.monotonic()
         drive(durations, group, phases)
-        world.barrier()  # the update that follows needs all of them
+        world.barrier()  # the update needs all ranks
         mine = {
             "seconds": time.monotonic() - begun,
             "stepping": phases.seconds["emulator"],
@@ -43,14 +43,14 @@ def main(world, argv):
 
 
 def spans(phases, begun, slow):
-    """(name, start, end) of each step and wait; a step that is meant to be slow is ``slow``."""
+    """(name, start, end) of each step and wait. Slow steps are named ``slow``."""
     steps = iter(slow)
     named = [("slow" if name == "emulator" and next(steps) else name, start, end) for name, start, end in phases.spans]
     return [(name, start - begun, end - begun) for name, start, end in named]
 
 
 def drive(durations, group, phases):
-    """Step through ``durations`` seconds, together with the others of the group."""
+    """Step through ``durations`` seconds in lock-step with the group."""
     for seconds in durations:
         with phases("emulator"):
             time.sleep(seconds)

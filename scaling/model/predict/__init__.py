@@ -1,1 +1,1 @@
-"""From one measured run to any number of ranks: what each part costs, who waits, what the network takes."""
+"""Predict speed, waiting and network time on any number of ranks from one measured run."""

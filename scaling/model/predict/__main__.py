@@ -1,4 +1,4 @@
-"""``python -m scaling.model.predict --run RUN``: from one run to N ranks: speed, waiting, bytes, node hours."""
+"""Predict speed, waiting, bytes and node hours on N ranks from one run: ``python -m scaling.model.predict``."""
 
 import json
 import os
@@ -23,36 +23,36 @@ DECADES = "1,2,4,8,16,32,64,128,256,512,1024,4096,16384,65536,262144,1000000"
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.model.predict",
-        description="From the metrics of one real run: its game lengths, what a step, a sample and an exchanged byte "
-        "cost, and a model of the network, to steps/s, waiting and node hours on N ranks.",
-        epilog=f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12, or doctor=FILE, the last line "
-        "that pg_mpi.doctor --json printed on several ranks. --against SWEEP sets the measured speeds of a sweep.csv "
-        "beside it. --minibatch-size as it would be trained with on N ranks: kept as it is, more ranks mean more "
-        "exchanges an update.",
+        description="Predict steps/s, waiting and node hours on N ranks from the metrics of one real run (game "
+        "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
+        epilog=f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
+        "the last line of pg_mpi.doctor --json on several ranks. --against SWEEP adds the measured speeds of a "
+        "sweep.csv. --minibatch-size is the size for training on N ranks; with a fixed size, more ranks make more "
+        "exchanges per update.",
         allow_abbrev=False,
     )
-    p.add_argument("--run", metavar="RUN", help="the folder of a run of pg_mpi.train")
-    p.add_argument("--sweep", metavar="FOLDER", help="instead: of a sweep with --keep, each run with --base ranks")
+    p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
+    p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
     p.add_argument("--base", metavar="N", default="1", help="ranks of the sweep's runs to predict from (default: 1)")
     p.add_argument("--ranks", metavar="N,N", default=DECADES, help="numbers of ranks (default: 1 to a million)")
-    p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
+    p.add_argument("--network", metavar="NAME", default="memory", help="network between nodes (default: memory)")
     p.add_argument(
         "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
     )
-    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
-    p.add_argument("--minibatch-size", metavar="M", help="samples per exchange; Mx: for each rank (default: the run's)")
-    p.add_argument("--warmup", metavar="S", default="5", help="seconds of the run left out (default: 5)")
+    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one per rank)")
+    p.add_argument("--minibatch-size", metavar="M", help="samples per exchange; Mx: M per rank (default: the run's)")
+    p.add_argument("--warmup", metavar="S", default="5", help="seconds excluded at the start (default: 5)")
     p.add_argument("--against", metavar="SWEEP", help="sweep.csv with measured speeds to compare with")
     p.add_argument("--out", metavar="FOLDER", help="also write predict.csv, predict.json and predict.png there")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Predict and tell; the process's exit code."""
+    """Predict and report. Returns the exit code."""
     args = parser().parse(argv)
     runs = runs_of(args)
     counts = checked(sweep.counts_of, args.ranks, "--ranks")
@@ -90,7 +90,7 @@ def main(argv):
 
 
 def runs_of(args):
-    """The folders of the runs to predict from. Raises ``UsageError``."""
+    """Folders of the runs to predict from. Raises ``UsageError``."""
     if bool(args.run) == bool(args.sweep):
         raise UsageError(
             "give --run RUN, the folder of a run of pg_mpi.train of half a minute or more, or --sweep FOLDER"
@@ -100,19 +100,19 @@ def runs_of(args):
     base = checked(integer(), args.base, "--base")
     runs = sorted(map(str, Path(args.sweep).glob(f"run-{base:06d}-*")))
     if not runs:
-        raise UsageError(f"{args.sweep} keeps no run on {base} ranks: sweep with --keep, and with {base} among --ranks")
+        raise UsageError(f"{args.sweep} contains no run on {base} ranks: sweep with --keep and --ranks {base}")
     return runs
 
 
 def median(rows):
-    """The row of the middle speed."""
+    """The row with the median speed."""
     return sorted(rows, key=lambda row: row["sps"])[len(rows) // 2]
 
 
 def networks_of(words):
     """The ``Network`` in a node and the one between nodes: by name, by figures, or from a doctor's report.
 
-    A report of ranks on one host tells of its memory, and that is then all there is. Raises ``UsageError``.
+    A report of ranks on one host describes its memory, and is then used for both networks. Raises ``UsageError``.
     """
     if not words.startswith("doctor="):
         return exchange.NAMED["memory"], exchange.named(words)
@@ -125,19 +125,20 @@ def networks_of(words):
         return found if len({rank["host"] for rank in report["ranks"]}) == 1 else exchange.NAMED["memory"], found
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(
-            f"{path} is no report of the doctor on several ranks: mpirun -n 2 python -m pg_mpi.doctor --json > {path}"
+            f"{path} is not a report of the doctor on several ranks: run "
+            f"mpirun -n 2 python -m pg_mpi.doctor --json > {path}"
         ) from None
 
 
 def _minibatch(text):
-    """``2048``, or ``1024x`` for so many a rank: a function of the number of ranks."""
+    """Parse ``2048``, or ``1024x`` for a size per rank: a function of the number of ranks."""
     each = text.endswith("x")
     size = integer()(text.removesuffix("x"))
     return lambda ranks: size * ranks if each else size
 
 
 def _measured(path):
-    """{ranks: median steps/s} of a sweep."""
+    """Median steps/s of a sweep: {ranks: steps/s}."""
     rows, _ = read_csv(path, *sweep.KIND, positive=("ranks", "sps"))
     return {ranks: efficiency.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
 

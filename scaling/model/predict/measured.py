@@ -1,4 +1,4 @@
-"""A run folder → what each part of an update costs one rank, and how long games are."""
+"""Read the costs of an update on one rank, and the game lengths, from a run folder."""
 
 import dataclasses
 import json
@@ -13,25 +13,25 @@ from pg_mpi.mpi.pinning import numbers
 from scaling.measure.timed_run import read_metrics
 from scaling.model.predict.probe import probe
 
-LEAST = 4  # updates that costs are read from
+LEAST = 4  # minimum updates for an estimate
 PLAY = ("emulator", "reset", "features", "inference")
 
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """What an update is made of. Seconds are of one rank with a core of its own.
+    """Costs of an update. Seconds are those of one rank with a core of its own.
 
     Attributes:
-        ranks: of the run; ``settings``: its settings.
-        lengths: float64, steps of its last games, as they would be had they all been played in those updates.
-        step_s: a step of one env, with all that is not learning.
-        noise: deviation of the logarithm of that cost from round to round.
-        sample_s: learning from a sample once.
-        byte_s: making the gradient and the step of a byte of exchanged parameters; ``call_s``: a minibatch besides.
-        round_s: what an update costs once, on rank 0 alone, as writing its metrics.
+        ranks: number of ranks of the run; ``settings``: its settings.
+        lengths: float64, steps of its last games, without trend and scaled to the mean of those updates.
+        step_s: a step of one env, including all work except learning.
+        noise: standard deviation of the logarithm of that cost between rounds.
+        sample_s: learning from a sample, per epoch.
+        byte_s: gradient and optimizer step, per byte of an exchange; ``call_s``: the fixed cost of a minibatch.
+        round_s: fixed cost of an update on rank 0, such as writing metrics.
         rows: (bytes of an exchange, samples of its update, exponent): bytes grow with this power of the samples.
-        most_bytes: of an exchange that touches every parameter.
-        state_bytes: of an env's part of a checkpoint.
+        most_bytes: size of an exchange that touches every parameter.
+        state_bytes: size of an env's part of a checkpoint.
     """
 
     ranks: int
@@ -48,16 +48,16 @@ class Costs:
     state_bytes: int
 
     def exchange_bytes(self, samples):
-        """Bytes of one exchange in an update of so many samples over all ranks."""
+        """Bytes of one exchange in an update of ``samples`` samples over all ranks."""
         size, at, power = self.rows
         return min(self.most_bytes, size * (samples / at) ** power)
 
 
 def read_costs(run, warmup=0.0, between=(0, math.inf)):
-    """The ``Costs`` of the run in a folder. Raises ``UsageError``.
+    """Read the ``Costs`` of the run in a folder. Raises ``UsageError``.
 
-    From its updates after ``warmup`` seconds; ``between``: and with these numbers, for a policy that has learned more
-    plays other games and touches other parameters.
+    Uses the updates after ``warmup`` seconds with numbers within ``between``. The range matters because games and
+    touched parameters change as the policy learns.
     """
     lines = [line for line in read_metrics(run) if line["wall_s"] >= warmup]
     lines = [line for line in lines if between[0] <= line["update"] <= between[1]]
@@ -73,9 +73,9 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     if path is None:
         raise UsageError(f"{run} has no checkpoint: let it train until it has saved one, or stop it with a budget")
     if shared:
-        raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core for each")
+        raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core per rank")
     if not game.startswith("ALE/") or settings.get("policy", "usual") != "usual":
-        raise UsageError(f"{run} plays {game}: the model is of our own policy of Atari games")
+        raise UsageError(f"{run} plays {game}: the model supports only the built-in policy on Atari games")
     table = Table(lines)
     played = np.array([steps for _, steps in facts["counters"]["recent"]], dtype=float)
     power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])
@@ -97,10 +97,10 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
 
 
 def levelled(lengths, mean=None):
-    """Lengths of games, oldest first, without their drift: a policy that learns plays longer and longer ones.
+    """Remove the trend from game lengths, oldest first: games change in length as a policy learns.
 
-    Ranks that wait for each other play the same policy, so what makes them wait is how games of one policy differ. The
-    drift is a straight line through the logarithms; ``mean``: of the result, where it is not to stay.
+    Ranks that wait for each other play the same policy, so only the variation within one policy matters. The trend is
+    a straight line through the logarithms. ``mean``: mean of the result (default: that of ``lengths``).
     """
     if len(lengths) < 3:
         return lengths
@@ -110,8 +110,8 @@ def levelled(lengths, mean=None):
 
 
 def crowded(start):
-    """Where a start of a run had more ranks than cores, in words: ``4 ranks on 2 cores of n1``; None if nowhere."""
-    if start["mpi"].startswith("none"):  # one process, and virtual ranks take turns
+    """Describe where a start had more ranks than cores, such as ``4 ranks on 2 cores of n1``; None if nowhere."""
+    if start["mpi"].startswith("none"):  # one process, or virtual ranks, which take turns
         return None
     hosts = {}
     for place in start["places"]:
@@ -124,7 +124,7 @@ def crowded(start):
 
 
 class Table:
-    """The updates of a run as columns: what each did, from one metrics line to the next."""
+    """The updates of a run as columns: differences between metrics lines."""
 
     def __init__(self, lines):
         self._lines, self._ranks = lines[1:], lines[0]["ranks"]
@@ -134,29 +134,29 @@ class Table:
         )
 
     def mean(self, *names):
-        """Seconds of the mean rank in some phases, for each update."""
+        """Seconds of the mean rank in some phases, per update."""
         return np.array([sum(line["phase_s"][name] for name in names) for line in self._lines])
 
     def slowest(self, *names):
-        """The same of the slowest rank."""
+        """Seconds of the slowest rank in some phases, per update."""
         return np.array([sum(line["phase_max_s"][name] for name in names) for line in self._lines])
 
     def playing(self):
-        """(seconds a step, noise): phases of play, and all that is in no phase, which is Python around them."""
+        """(seconds per step, noise) of the phases of play and of the time outside of all phases."""
         phases = self.mean(*self._lines[0]["phase_s"])
         other = np.maximum(self.wall - phases, 0)
         a_step = (self.mean(*PLAY) + other) / (self.samples / self._ranks)
-        changes = np.diff(np.log(a_step))  # from one to the next, so that a drift of the machine is no noise
-        noise = np.std(changes) / np.sqrt(2) * np.sqrt(self._ranks)  # that of the mean of ranks is smaller
+        changes = np.diff(np.log(a_step))  # differences, so that drift is not noise
+        noise = np.std(changes) / np.sqrt(2) * np.sqrt(self._ranks)  # of one rank, not of the mean
         return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(noise)
 
     def exchanged(self):
-        """(bytes of an exchange, samples of its update), of the median update."""
+        """(bytes of an exchange, samples of its update) for the update of median size."""
         middle = len(self.samples) // 2
         chosen = np.argsort(self.samples)[middle]
         return float(self.bytes[chosen] / max(self.exchanges[chosen], 1)), float(self.samples[chosen])
 
     def length(self, settings):
-        """Steps of a game of these updates, on average; None where updates are not of whole games, or no game ended."""
+        """Mean steps of a game; None if updates do not consist of whole games, or no game ended."""
         by_game = settings["sync"] == "episode" and self.games.any()
         return float(self.samples.sum() / self.games.sum()) if by_game else None

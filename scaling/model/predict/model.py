@@ -1,10 +1,9 @@
-"""An update on N ranks, put together from its parts: played, waited, learned and exchanged.
+"""Model of an update on N ranks: play, waiting, learning and exchange.
 
-Ranks play; all wait for the one with the longest round (order statistics of the measured lengths, cut at
-``ROUND_STEPS``); then each exchange waits for the one with the most samples, is sent, and is followed by the same step
-on all. Ranks that share a core take turns. Those that wait take turns too, for an MPI waits by asking again and again;
-but where it knows that a node has more ranks than cores it yields at each question, and the others go on as if it were
-not there.
+All ranks play, then wait for the one with the longest round (order statistics of the measured lengths, cut at
+``ROUND_STEPS``). Each exchange waits for the rank with the most samples and is followed by the same optimizer step on
+all ranks. Ranks that share a core take turns. Waiting ranks use their core too, because MPI polls; but if MPI knows
+that a node has more ranks than cores, a waiting rank yields its core to the others.
 """
 
 import dataclasses
@@ -15,23 +14,23 @@ from pg_mpi.learning.rollout import ROUND_STEPS
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
-TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail, not from the few that were seen
-GAME_BYTES = 120  # a rank's games, steps and scores in the exchange of counters, pickled
-POOL = 20_000  # games whose rounds are drawn from
-SMALL = 12  # exchanges of a few bytes in an update, besides those of the epochs
+TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
+GAME_BYTES = 120  # pickled games, steps and scores of a rank, exchanged for the counters
+POOL = 20_000  # games from which rounds are drawn
+SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
 
 
 RESAMPLES = 40
 
 
 def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0, draws=DRAWS):
-    """What N ranks would do: a JSON-able dict.
+    """Predict an update on N ranks: a JSON-able dict.
 
     Args:
-        costs: of a measured run.
+        costs: those of a measured run.
         networks: the ``Network`` within a node and the one between nodes, of ``node`` ranks each.
-        cores: that all ranks share (default: one for each). Ranks with a node of their own do not know that they do.
-        minibatch: ``--minibatch-size`` there (default: the run's).
+        cores: number that all ranks share (default: one per rank). Waiting ranks yield them only if ``node`` > 1.
+        minibatch: ``--minibatch-size`` on N ranks (default: the run's).
     """
     rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
     rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
@@ -55,9 +54,9 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
 
 
 def waiting_ci95(costs, *how):
-    """The share of waiting as ``predict(costs, *how)`` would tell it of other games of the same kind: (low, high).
+    """95 % interval (low, high) of the share of waiting that ``predict(costs, *how)`` gives.
 
-    A percentile bootstrap of the lengths of games: they are what it rests on, and one run has only so many.
+    A percentile bootstrap of the game lengths, of which one run has few.
     """
     rng, waits = np.random.default_rng(0), []
     for seed in range(RESAMPLES):
@@ -67,7 +66,7 @@ def waiting_ci95(costs, *how):
 
 
 def _round(costs, ranks, networks, node, cores, minibatch, rng, pool):
-    """One update: what was done, and its seconds."""
+    """Simulate one update: its work and its seconds."""
     settings = costs.settings
     steps = steps_of(costs, ranks, rng, pool)
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
@@ -99,9 +98,9 @@ def _round(costs, ranks, networks, node, cores, minibatch, rng, pool):
 
 
 def taking_turns(work, cores, yields):
-    """When each of some ranks has done its ``work`` (ranks,), in seconds of a core, on so many cores: sorted seconds.
+    """Finishing times, sorted, of ranks with ``work`` (ranks,) in core seconds that share ``cores`` cores.
 
-    ``yields``: whether a rank that is done leaves its core to the others.
+    ``yields``: whether a finished rank leaves its core to the others.
     """
     work, ranks = np.sort(work), len(work)
     if not yields:
@@ -111,18 +110,18 @@ def taking_turns(work, cores, yields):
 
 
 def steps_of(costs, ranks, rng, pool):
-    """Steps that each rank plays in a round: float64 (ranks,). ``pool``: of ``rounds_of_games``."""
+    """Steps that each rank plays in a round: float64 (ranks,). ``pool``: result of ``rounds_of_games``."""
     settings = costs.settings
     envs = settings["envs_per_rank"]
     if settings["sync"] == "steps":
         return np.full(ranks, float(envs * settings["num_steps"]))
-    # Where an env stands in its game is as likely as any other place.
+    # An env is equally likely to be anywhere in its game.
     played = _games(costs, ranks * envs, rng) if pool is None else rng.choice(pool, ranks * envs)
     return played.reshape(ranks, envs).sum(axis=1)
 
 
 def rounds_of_games(costs, rng):
-    """The rounds that ``POOL`` times ``games_per_update`` games take; None where no round is cut."""
+    """Rounds of ``POOL`` times ``games_per_update`` games; None if no round is cut."""
     settings = costs.settings
     if settings["sync"] == "steps" or settings["method"] == "reinforce":
         return None
@@ -130,20 +129,20 @@ def rounds_of_games(costs, rng):
 
 
 def _games(costs, count, rng):
-    """``count`` times the steps of ``games_per_update`` games."""
+    """Draw ``count`` sums of the steps of ``games_per_update`` games."""
     games = costs.settings["games_per_update"]
     most = costs.settings["max_frames"] / costs.settings["frame_skip"]
     return lengths(costs.lengths, count * games, most, rng).reshape(count, games).sum(axis=1)
 
 
 def cut(played):
-    """The rounds of at most ``ROUND_STEPS`` that these games take: float64, one or more for each of ``played``."""
+    """Split games into rounds of at most ``ROUND_STEPS`` steps: float64, one or more for each of ``played``."""
     rest = np.mod(played, ROUND_STEPS)
     return np.concatenate((np.full(int((played // ROUND_STEPS).sum()), float(ROUND_STEPS)), rest[rest > 0]))
 
 
 def lengths(seen, count, most, rng):
-    """``count`` game lengths, drawn from those seen, with a tail beyond their ``TAIL`` quantile, up to ``most``."""
+    """Draw ``count`` game lengths from ``seen``, with a tail beyond the ``TAIL`` quantile, up to ``most``."""
     drawn, edge = rng.choice(seen, count), np.quantile(seen, TAIL)
     beyond = seen[seen > edge] - edge
     if len(beyond):

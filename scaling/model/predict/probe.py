@@ -1,7 +1,7 @@
-"""What a run's metrics cannot tell: how exchanges grow with the samples, and what learning costs in small pieces.
+"""Measure what metrics do not show: growth of exchanges with the samples, and costs of small minibatches.
 
-The run's last policy plays a few more rounds here, in one process and with nothing saved, and learns from one of them
-again and again with smaller and smaller minibatches.
+The run's last policy plays a few rounds in one process, without saving, and learns from one of them repeatedly with
+smaller and smaller minibatches.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ from pg_mpi.run.counters import Counters
 from pg_mpi.run.phase_timer import PhaseTimer
 
 ROUNDS = 8
-SHARES = (1, 4, 16, 64)  # minibatches are so many times smaller than a round
+SHARES = (1, 4, 16, 64)  # minibatches per round
 
 
 def probe(path, arrays, facts, envs_per_rank):
-    """(exponent, sample_s, byte_s, call_s) of a run, from a checkpoint of it as it was loaded.
+    """Measure (exponent, sample_s, byte_s, call_s) of a run from its loaded checkpoint.
 
-    An exchange grows with the samples of its update to the power of ``exponent``; learning from a sample once takes
-    ``sample_s``, a minibatch ``call_s`` more and each byte of its exchange ``byte_s``.
+    The size of an exchange grows with the samples of its update to the power of ``exponent``. Learning takes
+    ``sample_s`` per sample and epoch, ``call_s`` per minibatch and ``byte_s`` per byte of its exchange.
     """
     config = dataclasses.replace(run_state.config_of(path, facts), envs_per_rank=envs_per_rank)
     env_spec = run_state.env_spec_of(arrays, facts)
@@ -41,7 +41,7 @@ def probe(path, arrays, facts, envs_per_rank):
 
 
 def growth(policy, rounds):
-    """The exponent with which the parameters that a batch touches grow with its rounds."""
+    """Exponent with which the number of touched parameters grows with the rounds of a batch."""
     used = np.array([policy.used_rows(Batch(played, policy).x) for played in rounds], dtype=bool)
     counts = 2 ** np.arange(int(np.log2(len(rounds))) + 1)
     unions = [np.mean([used[k : k + n].any(axis=0).sum() for k in range(0, len(used), n)]) for n in counts]
@@ -49,7 +49,7 @@ def growth(policy, rounds):
 
 
 def learning(policy, config, played, anneal):
-    """(sample_s, byte_s, call_s) by learning from the same trajectories in minibatches of several sizes."""
+    """Measure (sample_s, byte_s, call_s) on the same trajectories with several minibatch sizes."""
     samples = sum(trajectory.length for trajectory in played)
     if config.method == "reinforce":
         shares, epochs = (1,), 1

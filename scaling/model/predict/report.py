@@ -1,12 +1,12 @@
-"""A prediction in numbers for programs and lines for people: where more ranks stop paying."""
+"""Summary of a prediction: numbers, a text table, and where more ranks stop paying."""
 
 import math
 
-PAYS = 0.1  # doubling the ranks pays while it makes at least this much more steps/s
+PAYS = 0.1  # a doubling of the ranks pays if it adds at least this share of steps/s
 
 
 def verdict(rows):
-    """Where it stops paying: the most steps/s, half efficiency, and the last doubling that pays."""
+    """Maximum steps/s, ranks at half efficiency, and the last doubling that pays."""
     best = max(rows, key=lambda row: row["sps"])
     half = [row["ranks"] for row in rows if row["efficiency"] >= 0.5]
     pays = rows[0]["ranks"]
@@ -36,7 +36,7 @@ def told(costs):
 
 
 def table(result):
-    """The prediction as lines for people."""
+    """Format the prediction as text."""
     costs = result["costs"]
     low, mean, high = costs["game_steps"]
     lines = [
@@ -60,8 +60,8 @@ def table(result):
     peak = result["peak"]
     lines += [
         "",
-        f"a doubling of ranks makes {PAYS:.0%} more steps/s or better up to {result['pays_to']:,} ranks; half of "
-        f"perfect scaling is left at {result['half_efficiency']:,}; the most is {peak['sps']:,.0f} steps/s on "
+        f"a doubling of the ranks adds at least {PAYS:.0%} steps/s up to {result['pays_to']:,} ranks; efficiency is at "
+        f"least 50% up to {result['half_efficiency']:,}; the maximum is {peak['sps']:,.0f} steps/s on "
         f"{peak['ranks']:,}",
     ]
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""Any number of ranks on this machine: real training, a virtual clock."""
+"""Virtual ranks: real training on one machine with a simulated clock."""

@@ -1,4 +1,4 @@
-"""``python -m scaling.model.virtual``: how many ranks learn this game fast? Real training, virtual time."""
+"""Train on virtual ranks with a simulated clock: ``python -m scaling.model.virtual``."""
 
 import json
 import os
@@ -23,49 +23,49 @@ from scaling.model.virtual import answer
 from scaling.pictures import learning
 from scaling.score import learning_curves
 
-#: Settings that each run has of its own.
+#: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
-REFUSED |= {"replay", "elastic"}  # these need ranks of their own
+REFUSED |= {"replay", "elastic"}  # not supported on virtual ranks
 STOPPED = 75
 KIND = ("virtual", 1)
-#: A number times a power of the ranks' number.
+#: A number to scale with the ranks, such as ``1024x`` or ``2e6x0.5``.
 SCALED = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)x(-?\d+(?:\.\d+)?)?")
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.model.virtual",
-        description="Train on N virtual ranks in one process of this machine, for real, to a score, with a clock that "
-        "charges each rank its own measured time and the exchange that a network would need. Tells the score against "
-        "wall-clock and core-hours for each N, the best N for a deadline, and where more ranks stop helping.",
-        epilog="Every other flag is one of pg_mpi.train; with an x a number is for each rank: --minibatch-size 1024x; "
-        "with x0.5 it grows with the root of their number, and x-1 is shared among them: --num-steps 4096x-1. One "
-        "process, so two of these can use two cores. A run that is stopped goes on with the same command. N ranks take "
-        "about N times as long here as they would by themselves. "
-        f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s as 1.5:12.",
+        description="Train to a score on N virtual ranks in one process. A simulated clock charges each rank its own "
+        "measured time and the modelled time of the exchange. Reports the score against wall-clock time and "
+        "core-hours for each N, the best N for a deadline, and the N beyond which more ranks do not help.",
+        epilog="All other flags are those of pg_mpi.train. A suffix x multiplies a number by the number of ranks "
+        "(--minibatch-size 1024x), x0.5 by its square root, and x-1 divides it among the ranks (--num-steps 4096x-1). "
+        "The command uses one core. The same command resumes a stopped run. N virtual ranks take about N times as "
+        "long as real ones. "
+        f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12.",
         allow_abbrev=False,
     )
     p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of virtual ranks (default: 1,2,4,8)")
-    p.add_argument("--network", metavar="NAME", default="memory", help="between nodes (default: memory)")
+    p.add_argument("--network", metavar="NAME", default="memory", help="network between nodes (default: memory)")
     p.add_argument(
         "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
     )
-    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one for each)")
+    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one per rank)")
     p.add_argument("--target", metavar="R", default="18", help="train to this mean of 100 games (default: 18)")
     p.add_argument("--limit", metavar="T", help="stop each run after HH:MM:SS of this machine's time")
-    p.add_argument("--deadline", metavar="T", default="00:05:00", help="best N for which (default: 00:05:00)")
-    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
+    p.add_argument("--deadline", metavar="T", default="00:05:00", help="report the best N for it (default: 00:05:00)")
+    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
     p.add_argument(
         "--out", metavar="FOLDER", default="runs/virtual", help="results and run folders (default: runs/virtual)"
     )
-    p.add_argument("--table", action="store_true", help="only tell what the results there say")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Train what is not finished, and tell; the process's exit code."""
+    """Train the unfinished runs and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, rest = parser().parse_known_args(argv)
     cli.check_flags(rest, parser(), REFUSED)
@@ -114,7 +114,7 @@ def main(argv):
 
 
 def for_each(words, ranks):
-    """The words of a command line with numbers such as ``1024x`` multiplied by the ranks, or a power: ``2e6x0.5``."""
+    """Replace numbers such as ``1024x`` or ``2e6x0.5`` by the number times ``ranks``, or times a power of it."""
     apart = [word for each in words for word in (each.split("=", 1) if each.startswith("--") else [each])]
     return [_scaled(*found.groups(), ranks) if (found := SCALED.fullmatch(word)) else word for word in apart]
 
@@ -127,9 +127,9 @@ def _scaled(number, power, ranks):
 
 
 def agree(path, same):
-    """Write down what all runs in a folder have in common, or raise ``UsageError`` where it is something else.
+    """Write the settings that all runs of a folder share, or raise ``UsageError`` if they differ.
 
-    Their checkpoints do not know of a network, and would go on with another.
+    Checkpoints do not store the network, so a run could otherwise resume with another one.
     """
     if not path.exists():
         write_json(str(path), same)
@@ -144,7 +144,7 @@ def agree(path, same):
 
 
 def train(run, ranks, how, words, limit):
-    """Train on virtual ranks in a process of their own, which a limit or Ctrl-C stops with a checkpoint.
+    """Train on virtual ranks in a child process. A time limit or Ctrl-C stops it with a checkpoint.
 
     ``how``: network, ranks per node and cores, as words of ``scaling.model.virtual.train``.
     """
@@ -156,14 +156,14 @@ def train(run, ranks, how, words, limit):
         except subprocess.TimeoutExpired:
             job.terminate()
             return job.wait()
-        except BaseException:  # Ctrl-C or a signal: it ends with a checkpoint, and this command with it
+        except BaseException:  # Ctrl-C or a signal: wait for the checkpoint
             job.terminate()
             job.wait()
             raise
 
 
 def keep(path, run, ranks, seconds, facts):
-    """Write what a run's folder says as its result."""
+    """Write the result of a run folder."""
     before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
     newest = checkpoint_file.candidates(str(run))
     result = {**learning_curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}

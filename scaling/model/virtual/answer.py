@@ -1,4 +1,4 @@
-"""Runs on virtual ranks → the answer: which N is fastest, cheapest, and where more ranks stop helping."""
+"""Compare runs on virtual ranks: the fastest N, the cheapest N, and where more ranks do not help."""
 
 import math
 
@@ -9,12 +9,12 @@ SCORES = ("above_0", "at_target")
 
 
 def answer(results, deadline):
-    """What the results say: a JSON-able dict.
+    """Analyse the results: a JSON-able dict.
 
     Returns:
         ``rows`` (a dict for each N), ``deadline`` (``seconds`` and for each score the fewest ``ranks`` that meet it),
         ``best`` (for each score the N with the least time) and ``enough`` (for each score the N after which none saves
-        ``WORTH`` of the time for each doubling); None where no run got there.
+        ``WORTH`` of the time per doubling). None if no run reached the score.
     """
     rows = [row(result) for result in sorted(results, key=lambda result: result["ranks"])]
     said = {"rows": rows, "deadline": {"seconds": deadline}, "best": {}, "enough": {}}
@@ -27,7 +27,7 @@ def answer(results, deadline):
 
 
 def row(result):
-    """One N: its costs to each score, its speed and its share of waiting."""
+    """One N: the costs to reach each score, the speed, and the score and time at the end."""
     end, ranks = result["end"], result["ranks"]
     costs = {}
     for name in SCORES:
@@ -41,15 +41,15 @@ def row(result):
 
 
 def flat(each):
-    """A row of ``row`` without anything nested, for a CSV; empty is a score that was not reached."""
+    """Flatten a ``row`` for a CSV file. Empty cells: the score was not reached."""
     costs = {f"{name}_{key}": (each[name] or {}).get(key, "") for name in SCORES for key in COSTS}
     return {"ranks": each["ranks"], **costs, **{key: each[key] for key in ("sps", "score", "end_s")}}
 
 
 def enough(there):
-    """The first N of (N, seconds) pairs after which no more ranks save enough; None if even the last one still pays.
+    """The first N of (N, seconds) pairs after which no larger N saves enough; None if the last one still pays.
 
-    Against all that are more, for a seed more or less lucky may take twice as long.
+    All larger N are compared, because the time can vary by a factor of two between seeds.
     """
     for place, (ranks, wall) in enumerate(there[:-1], start=1):
         if all(less > wall * (1 - WORTH) ** math.log2(more / ranks) for more, less in there[place:]):
@@ -58,7 +58,7 @@ def enough(there):
 
 
 def table(results, said):
-    """The answer as lines for people."""
+    """Format the answer as text."""
     titles = {"above_0": "above 0", "at_target": f"at least {results[0]['target']:g}"}
     lines = [
         f"{'ranks':>6}{'steps/s':>10}"
@@ -69,7 +69,7 @@ def table(results, said):
         cells = "".join(
             f"{found['wall_s']:>18,.0f}{found['core_hours']:>9.2f}{found['env_steps'] / 1e6:>9.2f}"
             if (found := each[name])
-            else f"{'not yet':>18}{'':>18}"
+            else f"{'not reached':>18}{'':>18}"
             for name in SCORES
         )
         score = "-" if each["score"] is None else f"{each['score']:+.1f}"
@@ -78,10 +78,10 @@ def table(results, said):
     for name, title in titles.items():
         best, fewest, last = said["best"][name], said["deadline"][name], said["enough"][name]
         if best is None:
-            lines.append(f"{title}: no run got there")
+            lines.append(f"{title}: not reached by any run")
             continue
         limit = said["deadline"]["seconds"]
-        within = f"{fewest} are enough for {limit:,.0f} s" if fewest else f"none gets there within {limit:,.0f} s"
+        within = f"{fewest} are enough for {limit:,.0f} s" if fewest else f"not reached within {limit:,.0f} s"
         more = f"beyond {last} a doubling saves less than {WORTH:.0%}" if last else "more ranks still pay"
         lines.append(f"{title}: fastest on {best} ranks; {within}; {more}")
     result = results[0]

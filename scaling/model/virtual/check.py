@@ -1,9 +1,9 @@
-"""Virtual ranks beside real ones: the same weights, and how far the virtual clock is off: a table and a CSV.
+"""Compare virtual ranks with real ones: equality of the weights, and error of the virtual clock.
 
     python -m scaling.model.virtual.check --ranks 1,2,4 --repeats 3 --out runs/check
 
-In turns, a real start of the trainer and one on virtual ranks, with the same flags. Seconds are those between the ends
-of the first and the last update, and are compared as medians over the repeats.
+Real and virtual runs with the same flags alternate. Times are measured from the end of the first update to the end of
+the last, and are compared as medians over the repeats.
 """
 
 import json
@@ -28,26 +28,26 @@ PATIENCE = 900.0  # seconds
 
 
 def parser():
-    """The command line."""
+    """Create the argument parser."""
     p = Parser(
         prog="python -m scaling.model.virtual.check",
-        description="Train on real ranks and on as many virtual ones in turns: are the weights the same, bit for bit, "
-        "and by how much is the virtual clock off? Ranks beyond this machine's cores share them, virtual ones too.",
-        epilog="Every other flag is one of pg_mpi.train. Let nothing else run meanwhile.",
+        description="Train on real and on virtual ranks in turns. Reports whether the weights are equal bit for bit, "
+        "and the error of the virtual clock. Ranks beyond this machine's cores share them, virtual ones too.",
+        epilog="All other flags are those of pg_mpi.train. Run nothing else on the machine meanwhile.",
         allow_abbrev=False,
     )
     p.add_argument("--ranks", metavar="N,N", default="1,2,4", help="numbers of ranks (default: 1,2,4)")
-    p.add_argument("--repeats", metavar="R", default="3", help="of each (default: 3)")
+    p.add_argument("--repeats", metavar="R", default="3", help="runs of each kind (default: 3)")
     p.add_argument("--steps-per-rank", metavar="T", default="15000", help="length of each run (default: 15000)")
-    p.add_argument("--network", metavar="NAME", default="memory", help="of the virtual ranks (default: memory)")
-    p.add_argument("--preset", metavar="P", default="default", help="settings of the training (default: default)")
-    p.add_argument("--out", metavar="FOLDER", default="runs/check", help="results (default: runs/check)")
-    p.add_argument("--json", action="store_true", help="print one line of JSON, last")
+    p.add_argument("--network", metavar="NAME", default="memory", help="network of the virtual ranks (default: memory)")
+    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
+    p.add_argument("--out", metavar="FOLDER", default="runs/check", help="results folder (default: runs/check)")
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
 def main(argv):
-    """Run, compare and tell; exit code 1 where weights differ."""
+    """Run, compare and report. Returns exit code 1 if weights differ."""
     cli.refuse_mpirun()
     args, rest = parser().parse_known_args(argv)
     cli.check_flags(rest, parser(), REFUSED)
@@ -76,7 +76,7 @@ def main(argv):
 
 
 def compare(ranks, flags, network, steps):
-    """One real run of so many steps and one virtual one: a row."""
+    """Run ``steps`` steps on real and on virtual ranks: a row."""
     with timed_run.trained(ranks, flags, PATIENCE) as folder:
         timed_run.check_whole(timed_run.read_metrics(folder), steps)
         real = _read(folder)
@@ -101,7 +101,7 @@ def compare(ranks, flags, network, steps):
 
 
 def _read(folder):
-    """What a finished run says: its weights' bytes, and its seconds, speed and shares after the first update."""
+    """A finished run: its weights as bytes, and its seconds, speed and phase shares after the first update."""
     _, arrays, _ = checkpoint_file.load_newest(str(folder), lambda line: None)
     lines = timed_run.read_metrics(folder)
     found = timed_run.measured(lines, 0.0)
@@ -114,7 +114,7 @@ def _read(folder):
 
 
 def summary(rows):
-    """The repeats of one number of ranks in one row; ``error`` is of the virtual seconds."""
+    """Medians over the repeats of one number of ranks. ``error`` is that of the virtual seconds."""
     middle = {
         name: statistics.median(row[name] for row in rows) for name in rows[0] if name not in ("repeat", "same_weights")
     }
@@ -123,7 +123,7 @@ def summary(rows):
 
 
 def table(said):
-    """The rows as lines for people."""
+    """Format the rows as text."""
     lines = [f"{'ranks':>5}{'real: s':>10}{'virtual: s':>12}{'error':>8}{'waiting':>16}{'allreduce':>16}  weights"]
     for row in said:
         shares = (f"{row[f'real_{name}']:>8.1%}{row[f'virtual_{name}']:>8.1%}" for name in ("wait", "allreduce"))

@@ -1,7 +1,7 @@
-"""What virtual ranks hold in common: the weights and all that is made of them, which are the same on every rank.
+"""State that virtual ranks share: the weights and what is derived from them.
 
-What every rank does alike to them, above all the step of the optimizer, the first that comes to it does, and it costs
-all. Between its reading and its writing of the weights lie exchanges, which all ranks must have come to.
+An operation that is identical on every rank, such as the optimizer step, runs once: the first rank that reaches it
+executes it, and every rank is charged its time. Exchanges separate reads of the weights from writes.
 """
 
 import copy
@@ -13,7 +13,7 @@ from pg_mpi.run import factory
 
 
 class SharedParts:
-    """``pg_mpi.run.factory`` for many ranks in one process: one policy and one network, one optimizer and its state."""
+    """``pg_mpi.run.factory`` for many ranks in one process: one policy, network and optimizer."""
 
     def __init__(self):
         self._policy = self._optimizer = None
@@ -27,7 +27,7 @@ class SharedParts:
         return self._policy
 
     def _up_to_date(self, network):
-        """The network all ranks play with; a checkpoint may have changed the weights since it was made."""
+        """Refresh the shared network: a checkpoint may have changed the weights since it was created."""
         self._policy.refresh(network, np.arange(self._policy.rows))
         return network
 
@@ -37,7 +37,7 @@ class SharedParts:
 
 
 class SharedStore:
-    """A ``ParameterStore`` for all virtual ranks: the first one to come does what all would do alike."""
+    """A ``ParameterStore`` for all virtual ranks. The first rank to reach an operation executes it for all."""
 
     def __init__(self, store, world):
         self._store, self._world = store, world

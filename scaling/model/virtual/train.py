@@ -1,6 +1,6 @@
 """Train on virtual ranks: ``python -m scaling.model.virtual.train RANKS NETWORK NODE CORES [TRAIN FLAGS ...]``.
 
-The run folder is one of ``pg_mpi.train`` like any other, on the virtual clock; ``scaling.model.virtual`` starts this.
+The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``scaling.model.virtual`` starts this module.
 """
 
 from pg_mpi.config.command_line import parse_train
@@ -15,9 +15,9 @@ from scaling.model.virtual.world import Hub
 
 
 def main(argv):
-    """Train to the end or to a signal; the exit code of ``pg_mpi.train``."""
+    """Train until the end or a signal. Returns the exit code of ``pg_mpi.train``."""
     ranks, network, node, cores = int(argv[0]), named(argv[1]), int(argv[2]), int(argv[3])
-    stop = StopFlag(launched=True)  # the death of scaling.model.virtual ends this too
+    stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
     pinning.pin_threads()
     parts = SharedParts()

@@ -1,10 +1,10 @@
-"""Virtual ranks: each is a thread with a whole trainer, they run one at a time, and a clock says what it would be.
+"""Virtual ranks: one thread with a trainer per rank, one at a time, on a simulated clock.
 
-The ranks take turns in the order of their numbers. Each runs, alone, up to its next collective call, and the processor
-time it took is added to its own clock: whatever else this machine does meanwhile costs it nothing. Only what rank 0
-does for all, as checkpoints, takes as long as it takes, for it waits for disks. When the last one has come to the call,
-the call is done for all of them, and every clock is set to the latest of them plus what the network would need. So
-waiting, exchange and speed come out as on as many cores, and what is learned is learned for real.
+The ranks take turns in rank order. Each runs alone up to its next collective call, and its processor time is added to
+its own clock, so other load on this machine does not count. Work of rank 0 for all ranks, such as checkpoints, is
+charged by wall-clock time, because it waits for disks. When the last rank has reached the call, the call is executed
+for all ranks, and every clock is set to the latest one plus the modelled network time. Waiting, exchange and speed are
+those of as many cores; the training is real.
 """
 
 import pickle
@@ -22,24 +22,24 @@ class Broken(RuntimeError):
 
 
 class Hub:
-    """Where virtual ranks meet.
+    """Turns, clocks and collective calls of virtual ranks.
 
     Args:
-        size: how many there are.
-        cost: seconds of an exchange of so many bytes among all of them.
-        crowd: how many ranks share a core: their own time takes so many times as long.
+        size: number of ranks.
+        cost: function of a number of bytes: seconds of their exchange among all ranks.
+        crowd: ranks per core, by which the processor time of each rank is multiplied.
     """
 
     def __init__(self, size, cost, crowd=1.0):
         self.size, self._cost, self._crowd = size, cost, max(1.0, crowd)
         self._turns = [threading.Semaphore(0) for _ in range(size)]
-        self._clocks = [time.monotonic() - STARTED] * size  # every rank has imported what this process has
+        self._clocks = [time.monotonic() - STARTED] * size  # every rank starts after the imports
         self._items, self._result, self._resumed = [None] * size, None, 0.0
-        self._made = {}  # (result, seconds) of the calls that not all ranks have come to
+        self._made = {}  # (result, seconds) of calls that some ranks have not reached
         self.error = None
 
     def run(self, main):
-        """``main(world)`` in a thread for each rank: their results. Raises the first exception of any of them."""
+        """Run ``main(world)`` in one thread per rank and return the results. Raises the first exception of any rank."""
         results = [None] * self.size
         threads = [
             threading.Thread(target=self._live, args=(main, rank, results), daemon=True) for rank in range(self.size)
@@ -57,9 +57,9 @@ class Hub:
         try:
             self._take(rank)
             results[rank] = main(VirtualWorld(self, rank))
-            self.meet(rank, None, lambda items: None, 0)  # all are done
+            self.meet(rank, None, lambda items: None, 0)  # wait for all ranks
             self._turns[(rank + 1) % self.size].release()
-        except BaseException as error:  # whatever ends one rank ends all
+        except BaseException as error:  # an error of one rank ends all
             if self.error is None:
                 self.error = error
             for turn in self._turns:
@@ -72,15 +72,15 @@ class Hub:
         self._resumed = thread_time()
 
     def clock(self, rank):
-        """Seconds on a rank's clock; it must be its turn."""
+        """Seconds on a rank's clock. Call only in its turn."""
         return self._clocks[rank] + self._crowd * (thread_time() - self._resumed)
 
     def delay(self, rank, seconds):
-        """Let a rank's clock go on by so much more; it must be its turn."""
+        """Advance a rank's clock. Call only in its turn."""
         self._clocks[rank] += seconds
 
     def once(self, rank, number, function):
-        """The result of the ranks' call of this ``number``, which the first to come makes; it costs all the same."""
+        """Result of call ``number``. The first rank executes it; every rank is charged its time."""
         if self.size == 1:
             return function()
         if number not in self._made:
@@ -92,7 +92,7 @@ class Hub:
         return result
 
     def meet(self, rank, item, combine, size):
-        """Give ``item``, wait for the others', return ``combine(items)``; costs an exchange of ``size`` bytes."""
+        """Wait for the items of all ranks and return ``combine(items)``. Costs an exchange of ``size`` bytes."""
         self._clocks[rank] = self.clock(rank)
         self._items[rank] = item
         if rank == self.size - 1:
@@ -108,16 +108,16 @@ class Hub:
 
 
 class VirtualWorld:
-    """One virtual rank's ``World``: the same verbs, for ``pg_mpi.run.trainer``."""
+    """The ``World`` of one virtual rank, for ``pg_mpi.run.trainer``."""
 
     cpu_clock = staticmethod(thread_time)
 
     def __init__(self, hub, rank):
         self._hub, self.rank, self.size = hub, rank, hub.size
-        self._calls = 0  # of ``once``
+        self._calls = 0  # calls of ``once``
 
     def clock(self):
-        """This rank's time, as ``time.monotonic`` would tell it."""
+        """This rank's time on the scale of ``time.monotonic``."""
         return STARTED + self._hub.clock(self.rank)
 
     def sum_(self, array):
@@ -147,7 +147,7 @@ class VirtualWorld:
         return self._hub.meet(self.rank, item, list, self._packed(item))
 
     def _packed(self, item):
-        """Bytes that pass the root's link in a gather; all ranks' items are as large as this one's."""
+        """Bytes that pass the root's link in a gather, if all items have the size of this one."""
         return self.size * len(pickle.dumps(item))
 
     def on_root(self, function, *args, asleep=False):
@@ -156,7 +156,7 @@ class VirtualWorld:
             begun, worked = perf_counter(), thread_time()
             try:
                 result = function(*args)
-            except Exception as caught:  # any: every rank raises it
+            except Exception as caught:  # every rank raises it
                 error = caught
             self._hub.delay(0, max(0.0, perf_counter() - begun - (thread_time() - worked)))
         result, error = self._hub.meet(self.rank, (result, error), lambda items: items[0], 0)
@@ -166,7 +166,7 @@ class VirtualWorld:
         return result
 
     def once(self, function, *args):
-        """``function(*args)`` for all ranks: it must do the same on every one, to what they hold in common."""
+        """Run ``function(*args)`` once for all ranks. It must act alike on every rank, and on shared state only."""
         self._calls += 1
         return self._hub.once(self.rank, self._calls, lambda: function(*args))
 
@@ -175,7 +175,7 @@ class VirtualWorld:
 
 
 def _sum(arrays):
-    """Replace every array by the sum of all, pair by pair as recursive doubling adds them."""
+    """Replace every array by the sum of all, added in pairs as in recursive doubling."""
     _spread(arrays, np.add)
 
 
@@ -194,5 +194,5 @@ def _spread(arrays, combine):
 
 def _broadcast(arrays):
     for array in arrays[1:]:
-        if array is not arrays[0]:  # ranks may share what all of them hold alike
+        if array is not arrays[0]:  # virtual ranks may share an array
             array[...] = arrays[0]

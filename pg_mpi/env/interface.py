@@ -1,0 +1,88 @@
+"""The protocols of environments: what the rest of the package knows about an emulator or a Gymnasium environment."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Environment(Protocol):
+    """One environment. ``AtariGame`` and ``GymEnv`` follow it.
+
+    Attributes:
+        screen: the newest observation. Atari: uint8 (height, 160), palette indices, overwritten by every step.
+            Others: float32 (n,), a new array each time.
+    """
+
+    screen: Any
+
+    def draw_from(self, rng: np.random.Generator) -> None:
+        """Use ``rng`` for sticky actions, or for the seeds of games, from now on."""
+
+    def reset(self) -> None:
+        """Start a new game."""
+
+    def step(self, action: Any) -> float:
+        """Play one agent step; returns the reward. ``action``: one of the specification's ``codes``."""
+
+    def lives(self) -> int:
+        """How many lives are left; 0 where none are counted."""
+
+    def over(self) -> bool:
+        """Whether the game has terminated or was truncated."""
+
+    def truncated(self) -> bool:
+        """Whether a limit, not the rules, ended the game."""
+
+    def rgb(self) -> Any:
+        """The last screen in colour, for videos: uint8 (height, width, 3)."""
+
+    def state(self) -> bytes:
+        """The state of the environment. Its random generator is the caller's to save."""
+
+    def restore(self, state: bytes) -> bool:
+        """Continue from ``state`` bit for bit: True. False if this environment cannot be saved.
+
+        Raises ``CheckpointError`` for a malformed state.
+        """
+
+    def close(self) -> None:
+        """Release what the environment holds."""
+
+
+class EnvSpec(Protocol):
+    """What a run knows of its environment before it plays. ``AtariSpec`` and ``GymSpec`` follow it.
+
+    ``config`` is a ``TrainConfig``.
+
+    Attributes:
+        codes: the environment's code for each of the policy's actions.
+        sparse: whether an observation is a set of active inputs.
+        recovers: whether an exception of the environment is answered with a new one.
+        gaussian: whether actions are vectors of numbers, drawn from a normal distribution.
+    """
+
+    codes: Any
+    sparse: bool
+    recovers: bool
+    gaussian: bool
+
+    def inputs(self, config: Any) -> int:
+        """The size of an observation: how many inputs may be active, or how many numbers there are."""
+
+    def origin(self, config: Any) -> Any:
+        """A typical observation, float32 (n,), for the running mean to start from; empty for active inputs."""
+
+    def make_game(self, config: Any, rng: np.random.Generator, film: bool = False) -> Environment:
+        """A new environment with a new game. ``film``: whether ``rgb`` will be called."""
+
+    def make_encoder(self, config: Any) -> Any:
+        """What turns ``screen`` into observations: see ``features.encoder.Encoder``."""
+
+    def try_features(self, config: Any) -> None:
+        """Play some steps with custom features. Raises ``UsageError``."""
+
+    def says(self, config: Any) -> list[str]:
+        """Lines for the banner: the actions, the observations, then warnings."""
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(arrays, facts for JSON) for a checkpoint."""

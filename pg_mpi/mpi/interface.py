@@ -1,0 +1,59 @@
+"""The protocol of a group of ranks: the collectives that training uses.
+
+``World`` follows it over MPI, ``scaling.model.virtual.world.VirtualWorld`` with threads and a virtual clock, and
+``scaling.measure.ceiling.stubs.StubWorld`` without any exchange. What ``--replay`` and ``--elastic`` need besides is
+``World``'s alone.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Collectives(Protocol):
+    """Collective, but for ``clock`` and ``cpu_clock``: every rank must call each method, in the same order.
+
+    A name that ends in an underscore changes its argument in place.
+
+    Attributes:
+        rank, size: this process's number, and how many there are.
+    """
+
+    rank: int
+    size: int
+
+    def clock(self) -> float:
+        """Seconds, as ``time.monotonic``."""
+
+    def cpu_clock(self) -> float:
+        """Processor seconds of this rank, as ``time.process_time``."""
+
+    def sum_(self, array: Array) -> Array:
+        """Replace ``array`` by its sum over ranks."""
+
+    def max_(self, array: Array) -> Array:
+        """Replace ``array`` by its maximum over ranks."""
+
+    def any(self, *flags: Any) -> list[bool]:
+        """For each flag, whether it is set on any rank."""
+
+    def broadcast_(self, array: Array) -> Array:
+        """Replace ``array`` by rank 0's."""
+
+    def barrier(self) -> None:
+        """Return once every rank has called."""
+
+    def gather(self, item: Any) -> list[Any] | None:
+        """Every rank's ``item`` in rank order on rank 0; None elsewhere."""
+
+    def gather_all(self, item: Any) -> list[Any]:
+        """Every rank's ``item`` in rank order, on every rank."""
+
+    def on_root(self, function: Callable[..., Any], *args: Any, asleep: bool = False) -> Any:
+        """Call ``function(*args)`` on rank 0 alone; every rank returns its result or raises its exception.
+
+        ``asleep``: it takes long, so the others sleep until it is done.
+        """

@@ -1,0 +1,86 @@
+"""The protocols of policies: the learning side, on batches, and the sampling side, on single observations."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.policy.running_norm import RunningNorm
+
+Floats = NDArray[np.floating[Any]]
+
+
+class Network(Protocol):
+    """The policy as rollouts use it. ``network.Network`` and ``CustomPolicy`` follow it."""
+
+    def sample(
+        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
+    ) -> list[tuple[float, Any, float]]:
+        """Draw an action for each observation, with its own generator: (value, action, log-probability) each."""
+
+    def likeliest(self, observation: Any) -> Any:
+        """The most probable action."""
+
+    def value(self, observation: Any) -> float:
+        """The value of a state."""
+
+    def flops(self, steps: int, active: int) -> int:
+        """Floating-point operations of ``steps`` samples with ``active`` active inputs in all."""
+
+
+class Policy(Protocol):
+    """Parameters, and their gradient. ``SparseMLP`` and ``CustomPolicy`` follow it.
+
+    A batch ``x`` is whatever ``batch`` returns. Parameters that belong to single inputs lie in ``rows`` rows. An update
+    works on the rows that it uses.
+
+    Attributes:
+        theta: flat float vector of all parameters, (P,).
+        rows: number of parameter rows; 0 if every update changes all parameters.
+        actions: number of actions, or of the distribution's outputs.
+        distribution: of actions: ``Categorical`` or ``Gaussian``.
+        norm: a ``RunningNorm``, or None.
+    """
+
+    theta: Floats
+    rows: int
+    actions: int
+    distribution: Any
+    norm: RunningNorm | None
+
+    def expand(self) -> Network:
+        """The ``Network`` of the current parameters."""
+
+    def refresh(self, network: Any, rows: Any) -> None:
+        """Update a network of which at most ``rows`` and the parameters without rows are out of date."""
+
+    def batch(self, trajectories: Sequence[Any]) -> Any:
+        """The observations of trajectories, n in all."""
+
+    def numbers(self, trajectory: Any) -> Floats:
+        """The numbers of a trajectory's observations that the running norm scales: (n, D), or (n, 0)."""
+
+    def pick(self, x: Any, samples: Any) -> Any:
+        """Some samples of a batch; ``samples``: int (m,)."""
+
+    def forward(self, theta: Floats, x: Any) -> tuple[Floats, Any]:
+        """Outputs (n, actions + 1), the value last, and whatever ``backward`` needs."""
+
+    def backward(self, theta: Floats, x: Any, hidden: Any, d_outputs: Floats, out: Floats) -> None:
+        """Write the gradient of a loss into ``out`` (P,), from its derivative by the outputs."""
+
+    def products(self, x: Any, hidden: Any, outputs: int) -> int:
+        """Multiplications of a ``forward``."""
+
+    def used_rows(self, x: Any) -> NDArray[np.uint8]:
+        """Which rows a batch uses: uint8 (rows,), 1 where used."""
+
+    def restrict(self, x: Any, rows: Any) -> Any:
+        """The batch on ``rows`` alone, which must hold all that it uses."""
+
+    def take(self, vector: Floats, rows: Any) -> Floats:
+        """The part of a flat vector on ``rows``, and the parameters without rows: a flat copy."""
+
+    def put(self, vector: Floats, rows: Any, part: Floats) -> None:
+        """Write ``part``, as returned by ``take``, into a flat vector."""

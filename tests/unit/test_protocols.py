@@ -1,0 +1,52 @@
+"""Every class that follows a protocol has its methods, with the same parameters."""
+
+import inspect
+
+import pytest
+
+from pg_mpi.env.atari import AtariGame
+from pg_mpi.env.atari_spec import AtariSpec
+from pg_mpi.env.gym_env import GymEnv, VectorEncoder
+from pg_mpi.env.gym_spec import GymSpec
+from pg_mpi.env.interface import Environment, EnvSpec
+from pg_mpi.features.difference import DifferenceEncoder
+from pg_mpi.features.encoder import BlobEncoder, Encoder
+from pg_mpi.features.native_encoder import NativeEncoder
+from pg_mpi.features.pong import Courses
+from pg_mpi.features.registry import CheckedEncoder
+from pg_mpi.learning.gradient_source import GradientSource
+from pg_mpi.learning.round_source import Clipped, Reinforce
+from pg_mpi.learning.self_imitation.source import SelfImitation
+from pg_mpi.mpi.interface import Collectives
+from pg_mpi.mpi.world import World
+from pg_mpi.policy import interface
+from pg_mpi.policy.custom_policy import CustomPolicy
+from pg_mpi.policy.network import Network
+from pg_mpi.policy.sparse_mlp import SparseMLP
+from scaling.model.virtual.world import VirtualWorld
+
+FOLLOWERS = {
+    Collectives: [World, VirtualWorld],
+    EnvSpec: [AtariSpec, GymSpec],
+    Environment: [AtariGame, GymEnv],
+    Encoder: [BlobEncoder, NativeEncoder, DifferenceEncoder, CheckedEncoder, Courses, VectorEncoder],
+    GradientSource: [Clipped, Reinforce, SelfImitation],
+    interface.Network: [Network, CustomPolicy],
+    interface.Policy: [SparseMLP, CustomPolicy],
+}
+SET_BY_INSTANCES = {"lives", "clock", "cpu_clock"}  # a bound method of what they wrap, or a function of the class
+
+
+@pytest.mark.parametrize(("protocol", "follower"), [(p, f) for p, each in FOLLOWERS.items() for f in each])
+def test_a_class_follows_its_protocol(protocol, follower):
+    methods = {name: f for name, f in vars(protocol).items() if inspect.isfunction(f) and name[0] != "_"}
+    assert methods
+    for name, wanted in methods.items():
+        if name in SET_BY_INSTANCES:
+            continue
+        found = inspect.signature(getattr(follower, name)).parameters
+        named = [parameter for parameter in inspect.signature(wanted).parameters if parameter != "self"]
+        given = [parameter for parameter in found if parameter != "self"]
+        assert given[: len(named)] == named, f"{follower.__name__}.{name}{tuple(given)}, not {tuple(named)}"
+        extra = list(found.values())[len(found) - (len(given) - len(named)) :]
+        assert all(each.default is not each.empty for each in extra)
