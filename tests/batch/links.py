@@ -86,12 +86,12 @@ def measure(bench, hosts, folder, repeat):
         for row in bench.sweep(f"link-{megabits}-{repeat}", ",".join(map(str, COUNTS)), longer, *nodes):
             out = Path(folder, f"link-{megabits}-{repeat}", f"ranks-{row['ranks']:06d}-0.json")
             costs = read_costs(base, between=json.loads(out.read_text())["between_updates"])
-            predicted = predict(costs, row["ranks"], (None, bench.network(row["ranks"])), node=1, cores=usable_threads())
+            foretold = predict(costs, row["ranks"], (None, bench.network(row["ranks"])), node=1, cores=usable_threads())
             shares = {
                 "allreduce": row["phase_share"]["allreduce"],
-                "predicted_allreduce": foretold["allreduce_fraction"],
+                "foretold_allreduce": foretold["allreduce_fraction"],
             }
-            told = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "predicted": float(foretold["sps"])}
+            told = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "foretold": float(foretold["sps"])}
             rows.append({**told, **{name: round(float(share), 4) for name, share in shares.items()}})
             print(rows[-1], file=sys.stderr, flush=True)
     return rows
@@ -115,9 +115,9 @@ def main():
         middle = {
             name: statistics.median(row[name] for row in group) for name in group[0] if name not in ("link", "hosts")
         }
-        error = statistics.median(row["predicted"] / row["sps"] - 1 for row in group)
+        error = statistics.median(row["foretold"] / row["sps"] - 1 for row in group)
         rows.append({"link": group[0]["link"], "hosts": group[0]["hosts"], **middle, "error": error})
-        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {middle['sps']:,.0f} steps/s, predicted {error:+.1%}")
+        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {middle['sps']:,.0f} steps/s, foretold {error:+.1%}")
     write_json(args.out, {"rows": rows, "turns": turns, **facts("tests/batch/links.py", sys.argv[1:])})
 
 
