@@ -115,7 +115,7 @@ def test_features_of_ones_own_learn_and_resume(tmp_path):
 
 CASES = {
     "unknown": (["--env-id", "CartPool-v1"], "did you mean CartPole-v1?"),
-    "an image": (["--env-id", "Pong-v4"], "Atari games are ALE/Pong-v5"),
+    "an image": (["--env-id", "Pong-v4"], "or an Atari id such as ALE/Pong-v5"),
     "no class": ([*CARTPOLE, "--policy", "own_policies:Nobody"], "names no class: give package.module:Class, or usual"),
     "no policy": ([*CARTPOLE, "--policy", "own_policies:Wooden"], "theta must be a numpy array, float32 (P,)"),
     "short gradient": ([*CARTPOLE, "--policy", "own_policies:Short"], "backward gave (14,), and theta is (15,)"),

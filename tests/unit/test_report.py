@@ -309,7 +309,7 @@ def test_without_matplotlib(tmp_path):
 
 def test_help_needs_nothing(tmp_path):
     result = report(tmp_path, "--help", before="sys.modules['numpy'] = sys.modules['matplotlib'] = None")
-    assert "--out FILE" in result.stdout and "laptop" in result.stdout
+    assert "--out FILE" in result.stdout and "HTML file" in result.stdout
 
 
 def test_a_video_of_an_unknown_kind_is_no_video(tmp_path):
