@@ -66,7 +66,7 @@ class AtariSpec:
             rng = stream(0, SURVEY)
             registry.try_out(config.features, self.scene, self.make_game(config, rng), self.codes, rng)
 
-    def says(self, config):
+    def describe(self, config):
         """Return lines for the banner: the actions, the features, then warnings."""
         planes = f" in {self.scene.colours} colour classes" if self.scene.colours > 1 else ""
         lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]

@@ -68,7 +68,7 @@ class GymSpec:
         """Create an encoder of the environment's observations."""
         return VectorEncoder(self.spaces.numbers)
 
-    def says(self, config):
+    def describe(self, config):
         """Return lines for the banner: the actions, the observations, then warnings."""
         spaces = self.spaces
         does = f"actions of {_numbers(len(spaces.low))}" if spaces.codes is None else f"{len(spaces.codes)} actions"

@@ -81,7 +81,7 @@ class EnvSpec(Protocol):
     def try_features(self, config: Any) -> None:
         """Play some steps with custom features. Raises ``UsageError``."""
 
-    def says(self, config: Any) -> list[str]:
+    def describe(self, config: Any) -> list[str]:
         """Lines for the banner: the actions, the observations, then warnings."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Any]]:

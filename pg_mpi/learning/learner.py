@@ -10,43 +10,28 @@ from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.learning.reproducible_sum import check, on_grid
 
 
-class FlopCounter:
-    """Counter of this rank's floating-point operations since it started: ``total``."""
-
-    def __init__(self):
-        self.total = 0
-
-    def count(self, operations):
-        """Add ``operations``."""
-        self.total += operations
-
-    def add(self, policy, x, hidden, d_outputs):
-        """Add a forward and a backward pass: three products, a multiplication and an addition each."""
-        self.total += 6 * policy.products(x, hidden, d_outputs.shape[1])
-
-
 class Learner:
     """The update step, on all ranks together.
 
     Args:
         store: a ``ParameterStore``.
         sources: list of ``GradientSource``; the first is the round's.
-        flops: the ``FlopCounter`` of the sources.
 
     Attributes:
         exchanges, bytes_exchanged: totals of the run.
         skipped: updates of the run with a non-finite gradient; ``skipped_in_row``: the newest consecutive ones.
+        flops: floating-point operations of this rank's gradients since it started.
         touched: int64, the parameter rows of the newest update.
         kept: ``counters`` after the newest complete update.
     """
 
     _COUNTERS = ("exchanges", "bytes_exchanged", "skipped")
 
-    def __init__(self, store, sources, flops, config, world, phases):
-        self._store, self.sources, self.flops = store, sources, flops
+    def __init__(self, store, sources, config, world, phases):
+        self._store, self.sources = store, sources
         self.policy, self.optimizer = store.policy, store.optimizer
         self._config, self._world, self._phases = config, world, phases
-        self.exchanges = self.bytes_exchanged = self.skipped = self.skipped_in_row = 0
+        self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.kept = self.counters()
 
     def update(self, groups, anneal, confirm=lambda: None):
@@ -80,6 +65,7 @@ class Learner:
         confirm()
         with self._phases("optimizer"):
             self._store.close(buffers, rows)
+        self.flops += buffers.flops
         self.skipped += buffers.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if buffers.skipped else 0
         self.kept = self.counters()

@@ -9,17 +9,12 @@ from pg_mpi.policy import losses
 
 
 class RoundSource:
-    """Base class of the sources of a round. See ``GradientSource`` for the methods.
-
-    Args:
-        flops: a ``FlopCounter``.
-    """
+    """Base class of the sources of a round. See ``GradientSource`` for the methods."""
 
     NAMES = ()
 
-    def __init__(self, policy, config, world, phases, flops):
-        self._policy, self._config, self._world = policy, config, world
-        self._phases, self._flops = phases, flops
+    def __init__(self, policy, config, world, phases):
+        self._policy, self._config, self._world, self._phases = policy, config, world, phases
 
     def prepare(self, groups):
         """Make the batches of the groups."""
@@ -72,9 +67,7 @@ class Reinforce(RoundSource):
                 loss, d_logits, entropy = losses.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
                 d_outputs = np.zeros_like(outputs)
                 d_outputs[:, :-1] = d_logits
-                self._policy.backward(buffers.theta, batch.x, hidden, d_outputs, buffers.out)
-                buffers.take_in()
-                self._flops.add(self._policy, batch.x, hidden, d_outputs)
+                buffers.add_gradient(self._policy, batch.x, hidden, d_outputs)
                 self._sums.add(loss, entropy, len(batch.actions))
         step(buffers, weight=sum(group.batch.envs for group in self._groups))
 
@@ -119,9 +112,7 @@ class Clipped(RoundSource):
         d_outputs = np.empty_like(outputs)
         d_outputs[:, :-1] = d_policy
         d_outputs[:, -1] = config.vf_coef * d_values
-        policy.backward(buffers.theta, x, hidden, d_outputs, buffers.out)
-        buffers.take_in()
-        self._flops.add(policy, x, hidden, d_outputs)
+        buffers.add_gradient(policy, x, hidden, d_outputs)
         self._sums.add(loss, value_loss, entropy, kl, clipped, len(actions))
         return len(actions)
 

@@ -12,7 +12,8 @@ class UpdateBuffers:
         exact: whether sums must not depend on their order. The buffer is then float64, in units of 2^-FINE.
 
     Attributes:
-        out: where ``SparseMLP.backward`` writes the gradient of a group; ``take_in`` adds it.
+        out: the gradient of one group, before ``take_in`` adds it.
+        flops: floating-point operations of the gradients.
         empty: True before the first group of a minibatch.
         steps_before: the optimizer's steps before the update.
         seen: sums for the policy's norm over all ranks, or None.
@@ -30,7 +31,17 @@ class UpdateBuffers:
         self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
         self._units = np.empty(self.theta.size) if self.exact else None
-        self.empty, self.norms, self.skipped = True, [], False
+        self.empty, self.norms, self.skipped, self.flops = True, [], False, 0
+
+    def add_gradient(self, policy, x, hidden, d_outputs):
+        """Add the gradient of a loss, from its derivative by the outputs ``d_outputs`` (n, A + 1).
+
+        ``x``, ``hidden``: the batch, and what ``policy.forward`` returned with the outputs.
+        """
+        policy.backward(self.theta, x, hidden, d_outputs, self.out)
+        self.take_in()
+        # A forward and a backward pass: three products, a multiplication and an addition each.
+        self.flops += 6 * policy.products(x, hidden, d_outputs.shape[1])
 
     def take_in(self):
         """Add ``out`` to the buffer. Without ``exact`` there is one group, and ``out`` is the buffer."""

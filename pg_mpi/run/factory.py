@@ -8,7 +8,7 @@ from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import imported
 from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.env import action_set as game_actions
-from pg_mpi.learning.learner import FlopCounter, Learner
+from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, RMSProp
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.round_source import Clipped, Reinforce
@@ -99,7 +99,7 @@ def make_optimizer(config, policy):
 
 def make_learner(config, policy, world, phases, store=None):
     """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
-    store, flops = store or ParameterStore(policy, make_optimizer(config, policy), config), FlopCounter()
+    store = store or ParameterStore(policy, make_optimizer(config, policy), config)
     kinds = [Reinforce if config.method == "reinforce" else Clipped, *([SelfImitation] if config.replay else [])]
-    sources = [kind(policy, config, world, phases, flops) for kind in kinds]
-    return Learner(store, sources, flops, config, world, phases)
+    sources = [kind(policy, config, world, phases) for kind in kinds]
+    return Learner(store, sources, config, world, phases)

@@ -54,7 +54,7 @@ class RunLog:
         if plain:
             which = "all ranks" if len(plain) == len(places) else f"{len(plain)} ranks, the first is rank {plain[0]}"
             say(f"  features by numpy on {which}, about 7 % fewer steps/s: {places[plain[0]]['why_numpy']}")
-        does, sees, *more = env_spec.says(config)
+        does, sees, *more = env_spec.describe(config)
         say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
         for line in more:
             say(line)

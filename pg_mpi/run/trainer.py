@@ -50,6 +50,7 @@ class Trainer:
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
         self._stats = None  # metrics of the newest update
+        self._flops = 0  # of this rank's sampling since it started
         self._played = 0  # steps of this rank in the newest round
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
@@ -108,7 +109,7 @@ class Trainer:
             return None
         self._played = sum(t.length for t in trajectories)
         active = sum(int(t.counts.sum()) for t in trajectories)
-        self._learner.flops.count(self._network.flops(self._played, active))
+        self._flops += self._network.flops(self._played, active)
         return trajectories
 
     def learn(self, trajectories):
@@ -137,7 +138,7 @@ class Trainer:
         counters, learner = self.counters, self._learner
         if self._trace:
             self._trace.add(counters.update, self._phases, self._played)
-        timing = self._throughput.read(counters.env_steps, learner.flops.total)
+        timing = self._throughput.read(counters.env_steps, self._flops + learner.flops)
         if self._world.rank:
             return
         metrics = {

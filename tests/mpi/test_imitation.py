@@ -11,7 +11,6 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.advantages import discounted_returns
-from pg_mpi.learning.learner import FlopCounter
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.learning.trajectory import Trajectory
@@ -67,7 +66,7 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
     for number, reward in enumerate([0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
         trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
     policy = SparseMLP(60, 4, 3)
-    source = SelfImitation(policy, TrainConfig(gamma=0.5), World(), PhaseTimer(), FlopCounter())
+    source = SelfImitation(policy, TrainConfig(gamma=0.5), World(), PhaseTimer())
     source.prepare([SampleGroup([trajectory], None, 0, 1)])
     source.finish()
     observed, counts, actions, returns = source.replay.read(np.arange(5))

@@ -199,9 +199,9 @@ def test_a_difficulty_that_a_game_lacks_is_refused():
 
 def test_a_crowded_screen_is_said():
     known = atari_spec.AtariSpec(SCENE, [0, 1], active=0.5)
-    assert any("sparse features hardly apply" in line for line in known.says(config_of("Breakout")))
+    assert any("sparse features hardly apply" in line for line in known.describe(config_of("Breakout")))
     calm = atari_spec.AtariSpec(SCENE, [0, 1], active=0.02)
-    assert len(calm.says(config_of("Breakout"))) == 2
+    assert len(calm.describe(config_of("Breakout"))) == 2
 
 
 def test_a_refused_state_says_so():

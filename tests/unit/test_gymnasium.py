@@ -56,7 +56,7 @@ def test_a_saved_game_goes_on_exactly(env_id):
 def test_what_hides_its_state_starts_anew():
     environment, config = known(f"{HERE}:Hiding")
     assert not environment.kept
-    assert any("restarts unfinished games" in line for line in environment.says(config))
+    assert any("restarts unfinished games" in line for line in environment.describe(config))
     game = environment.make_game(config, np.random.default_rng(1))
     assert game.state() == b"" and game.restore(b"") is False
 

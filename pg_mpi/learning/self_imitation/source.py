@@ -26,16 +26,12 @@ NAMES = ("replay_loss", "replay_gain", "replay_share")
 class SelfImitation:
     """The gradient source of ``--replay``. See ``GradientSource`` for the methods.
 
-    Args:
-        flops: a ``FlopCounter``.
-
     Attributes:
         replay: this rank's transitions.
     """
 
-    def __init__(self, policy, config, world, phases, flops):
-        self._policy, self._config, self._world = policy, config, world
-        self._phases, self._flops = phases, flops
+    def __init__(self, policy, config, world, phases):
+        self._policy, self._config, self._world, self._phases = policy, config, world, phases
         self.replay = ReplayBuffer(SIZE, policy.inputs)
         self._rng = stream(config.seed, REPLAY, world.rank)
         self._drawn = []
@@ -82,9 +78,7 @@ class SelfImitation:
         d_outputs = np.empty_like(outputs)
         d_outputs[:, :-1] = COEF * d_logits
         d_outputs[:, -1] = COEF * VF_COEF * d_values
-        self._policy.backward(buffers.theta, x, hidden, d_outputs, buffers.out)
-        buffers.take_in()
-        self._flops.add(self._policy, x, hidden, d_outputs)
+        buffers.add_gradient(self._policy, x, hidden, d_outputs)
         self._sums += loss, -d_values.sum(), np.count_nonzero(d_values), len(actions)
         return len(actions)
 
