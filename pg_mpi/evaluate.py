@@ -3,12 +3,15 @@
 The games are distributed over ranks. Without mpirun or without MPI there is one rank. Game g is the same on any rank.
 """
 
+import argparse
 import contextlib
 import dataclasses
 import json
 import os
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,11 +21,15 @@ from pg_mpi.config.presets import PRESETS
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
+from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.files import checkpoint_file, video
+from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi import process
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads
+from pg_mpi.policy.interface import Network
 from pg_mpi.run import factory, run_state
 from pg_mpi.run.resume import warn
 
@@ -31,7 +38,7 @@ MOST_NOOPS = 30  # at the start of games without sticky actions, which would all
 PROGRESS_EVERY = 10.0  # seconds
 
 
-def parser():
+def parser() -> Parser:
     """The command line."""
     p = Parser(
         prog="python -m pg_mpi.evaluate",
@@ -52,14 +59,14 @@ def parser():
     return p
 
 
-def main(world, argv):
+def main(world: Collectives, argv: list[str]) -> int:
     """Evaluate with the arguments of the command line. Collective: every rank must call this."""
     args, config, env_spec, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
     run_state.check_size(config, weights["theta"])
     policy = factory.make_policy(config, env_spec)
     run_state.fill_policy(policy, weights)
-    network = RandomPolicy(env_spec, config.squash) if args.random else policy.expand()
+    network = cast(Network, RandomPolicy(env_spec, config.squash)) if args.random else policy.expand()
     evaluator = Evaluator(network, config, env_spec, args)
     mine = range(world.rank, args.games, world.size)
     results, spoken = [], time.monotonic()
@@ -69,7 +76,7 @@ def main(world, argv):
         if world.rank == 0 and time.monotonic() - spoken > PROGRESS_EVERY:
             spoken = time.monotonic()
             print(f"{len(results)} of {len(mine)} games of rank 0 played", file=sys.stderr, flush=True)
-    parts = world.gather(results)
+    parts: Any = world.gather(results)
     if world.rank == 0:
         played = sorted(result for part in parts for result in part)
         _tell(args, config, path, world.size, [score for _, score, _ in played], [steps for *_, steps in played])
@@ -79,12 +86,14 @@ def main(world, argv):
 class RandomPolicy:
     """A policy in place of a network: all actions are equally likely."""
 
-    def __init__(self, env_spec, squash):
+    def __init__(self, env_spec: EnvSpec, squash: str) -> None:
         self._env_spec, self._before = env_spec, np.arctanh if squash == "tanh" else np.asarray
 
-    def sample(self, observations, generators):
+    def sample(
+        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
+    ) -> list[tuple[float, Any, float]]:
         """(value, action, log-probability) for each observation. Continuous actions end between -1 and 1."""
-        known = self._env_spec
+        known: Any = self._env_spec
         if known.gaussian:
             return [(0.0, self._before(rng.uniform(-1, 1, len(known.spaces.low))), 0.0) for rng in generators]
         return [(0.0, int(rng.integers(len(known.codes))), 0.0) for rng in generators]
@@ -93,24 +102,25 @@ class RandomPolicy:
 class Evaluator:
     """Plays whole games with one network."""
 
-    def __init__(self, network, config, env_spec, args):
+    def __init__(self, network: Network, config: TrainConfig, env_spec: EnvSpec, args: argparse.Namespace) -> None:
         self._network, self._env_spec, self._args = network, env_spec, args
         self._config = dataclasses.replace(config, sticky=args.sticky)
 
-    def play(self, index, film=None):
+    def play(self, index: int, film: video.Video | None = None) -> tuple[float, int]:
         """Play game ``index``: (score, agent steps). ``film``: a ``Video`` that gets every screen."""
         config, args = self._config, self._args
         sticky = stream(args.seed, EVALUATION_STICKY, index)
         with contextlib.closing(self._env_spec.make_game(config, sticky, film is not None)) as game:
             return self._play(game, index, film)
 
-    def _play(self, game, index, film):
+    def _play(self, game: Environment, index: int, film: video.Video | None) -> tuple[float, int]:
         config, args, network = self._config, self._args, self._network
         rng = stream(args.seed, EVALUATION_ACTIONS, index)
+        score: float
         score = steps = 0
         if args.sticky == 0 and self._env_spec.sparse:
             for _ in range(rng.integers(MOST_NOOPS + 1)):
-                score += game.step(self._env_spec.idle)
+                score += game.step(cast(Any, self._env_spec).idle)
                 steps += 1
         encoder = self._env_spec.make_encoder(config)
         observation = encoder.start(game.screen)
@@ -126,7 +136,7 @@ class Evaluator:
         return score, steps
 
 
-def interval(scores):
+def interval(scores: Sequence[float]) -> list[float]:
     """95 % bootstrap interval of the mean (percentiles of 10,000 resamples): [low, high]."""
     from scipy.stats import bootstrap
 
@@ -136,7 +146,7 @@ def interval(scores):
     return [float(bound) for bound in result.confidence_interval]
 
 
-def _prepare(argv, ranks):
+def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, TrainConfig, EnvSpec, Arrays, str]:
     launch_env.check_launch(ranks)
     args = parser().parse(argv)
     for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
@@ -165,11 +175,13 @@ def _prepare(argv, ranks):
         args.sticky = config.sticky
     elif "sticky" in inapplicable(config.env_id):
         raise UsageError(f"--sticky has no effect on {config.env_id}: leave it out")
-    weights = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
+    weights: Arrays = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
     return args, config, env_spec, weights, path
 
 
-def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
+def _tell(
+    args: argparse.Namespace, config: TrainConfig, path: str, ranks: int, scores: list[float], lengths: list[int]
+) -> None:
     low, high = interval(scores)
     arcade = "sticky" not in inapplicable(config.env_id)
     starts = f", up to {MOST_NOOPS} random no-ops at the start" if arcade and args.sticky == 0 else ""
@@ -208,7 +220,7 @@ def _tell(args, config: TrainConfig, path, ranks, scores, lengths):
         print(json.dumps(result), flush=True)
 
 
-def _keep(args, result):
+def _keep(args: argparse.Namespace, result: dict[str, Any]) -> None:
     """Write the result into the run folder, for ``pg_mpi.report``; warn if it cannot be written."""
     video_folder, film = os.path.split(os.path.realpath(args.video)) if args.video else (None, None)
     inside = video_folder == os.path.realpath(args.run)

@@ -9,19 +9,28 @@ On a signal the partial round is discarded and the state before it is saved.
 
 import functools
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pg_mpi import STARTED
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.mpi.signals import Stop, StopFlag
 from pg_mpi.mpi.watchdog import Watchdog
+from pg_mpi.mpi.world import World
+
+if TYPE_CHECKING:
+    from pg_mpi.mpi.interface import Collectives
+    from pg_mpi.run.counters import Counters
+    from pg_mpi.run.trainer import Trainer
 
 FINISHED, STOPPED = 0, 75
 
 
-def main(world, argv, stop):
+def main(world: World, argv: list[str], stop: Stop) -> int:
     """Train with the settings of the command line; returns the exit code. Collective: every rank must call this."""
     config, given = world.on_root(_settings, argv, world.size, world.can_shrink())
     from pg_mpi.run.trainer import Trainer  # a wrong launch is refused before numpy loads
@@ -30,7 +39,7 @@ def main(world, argv, stop):
     return loop(world, Trainer(world, config, given), stop, dog.feed)
 
 
-def loop(world, trainer, stop, progress=lambda: None):
+def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None] = lambda: None) -> int:
     """Update until a budget, a target or a signal; call ``progress()`` after each round. Returns the exit code.
 
     Collective: every rank must call this.
@@ -47,7 +56,7 @@ def loop(world, trainer, stop, progress=lambda: None):
         progress()
 
 
-def one_round(world, trainer, stop):
+def one_round(world: "Collectives", trainer: "Trainer", stop: Stop) -> int | None:
     """Run one update and return None, or finish the run and return the exit code. Collective."""
     reason, code = verdict(world, trainer.config, trainer.counters, stop)
     if reason:
@@ -59,7 +68,9 @@ def one_round(world, trainer, stop):
     return code
 
 
-def verdict(world, config, counters, stop):
+def verdict(
+    world: "Collectives", config: TrainConfig, counters: "Counters", stop: Stop
+) -> tuple[str, int] | tuple[None, None]:
     """Whether to stop: (reason, exit code), or (None, None); the same on all ranks. Collective."""
     if config.total_timesteps and counters.env_steps >= config.total_timesteps:
         return f"{counters.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
@@ -77,7 +88,7 @@ def verdict(world, config, counters, stop):
     return None, None
 
 
-def _settings(argv, ranks, can_shrink):
+def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
     config, given = parse_train(argv)
     launch_env.check_launch(ranks, config.expect_ranks)
     if config.elastic and not can_shrink:

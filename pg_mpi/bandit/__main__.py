@@ -1,12 +1,16 @@
 """The multi-armed testbed of Sutton & Barto on any number of ranks: ``python -m pg_mpi.bandit``."""
 
+import argparse
 import dataclasses
 import json
 import shlex
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from pg_mpi.bandit import pictures, plan, testbed
+from pg_mpi.bandit.testbed import Task
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, checked, integer, real
 from pg_mpi.files.csv_table import make_folder, write_csv
@@ -15,6 +19,7 @@ from pg_mpi.files.run_folder import provenance
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads
+from pg_mpi.mpi.world import World
 
 CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)
 PROGRESS_EVERY = 5.0  # seconds
@@ -22,19 +27,7 @@ MOST_SQUARES = 2.0**31  # limit of squared rewards summed over runs, for exact s
 LAST = 100  # steps that count as "in the end"
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """The task: ``steps`` pulls of ``arms`` with means normal around ``mean`` that walk by ``drift`` a step."""
-
-    arms: int
-    runs: int
-    steps: int
-    seed: int
-    mean: float
-    drift: float
-
-
-def parser():
+def parser() -> Parser:
     """Return the command-line parser."""
     kinds = ", ".join(f"{name}:{kind.symbol}" for name, kind in plan.KINDS.items())
     p = Parser(
@@ -62,7 +55,7 @@ def parser():
     return p
 
 
-def main(world, argv):
+def main(world: World, argv: list[str]) -> int:
     """Play the testbed and print the results. Collective: every rank must call this."""
     args, task, methods = world.on_root(_prepare, argv, world.size)
     pin_threads()
@@ -80,11 +73,13 @@ def main(world, argv):
 class Result:
     """Results of a method: (mean, 95 % half-width) pairs of ``reward`` and ``optimal`` by step, and of ``whole``."""
 
-    def __init__(self, method, reward, optimal, whole):
+    def __init__(
+        self, method: plan.Method, reward: tuple[Any, Any], optimal: tuple[Any, Any], whole: tuple[Any, Any]
+    ) -> None:
         self.method, self.reward, self.optimal = method, reward, optimal
         self.whole = tuple(map(float, whole))
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Return a JSON-able dict. ``*_end`` are means over the last ``LAST`` steps, ``*_last`` of the last step."""
         reward, optimal = self.reward[0][-LAST:], self.optimal[0][-LAST:]
         return {
@@ -98,10 +93,10 @@ class Result:
         }
 
 
-def _prepare(argv, ranks):
+def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, Task, list[plan.Method]]:
     launch_env.check_launch(ranks)
     args = parser().parse(argv)
-    kinds = {"arms": integer(2), "runs": integer(), "steps": integer(), "seed": integer(0)}
+    kinds: dict[str, Any] = {"arms": integer(2), "runs": integer(), "steps": integer(), "seed": integer(0)}
     kinds |= {"mean": real(), "drift": real(0)}
     task = Task(**{name: checked(parse, getattr(args, name), f"--{name}") for name, parse in kinds.items()})
     if args.study and args.methods:
@@ -118,18 +113,20 @@ def _prepare(argv, ranks):
 class _Progress:
     """Print how many runs rank 0 has played, every ``PROGRESS_EVERY`` seconds."""
 
-    def __init__(self, runs):
+    def __init__(self, runs: int) -> None:
         self._runs, self._begun = runs, time.monotonic()
         self._spoken = self._begun
 
-    def __call__(self, done):
+    def __call__(self, done: int) -> None:
         now = time.monotonic()
         if now - self._spoken > PROGRESS_EVERY and done < self._runs:
             self._spoken, left = now, (now - self._begun) * (self._runs - done) / done
             print(f"{done} of {self._runs} runs of rank 0 played, {left:.0f} s left", file=sys.stderr, flush=True)
 
 
-def _tell(args, argv, task, results, ranks, begun):
+def _tell(
+    args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int, begun: float
+) -> None:
     seconds = time.monotonic() - begun
     walk = f", which begin equal and walk by {task.drift:g} a step" if task.drift else ""
     print(
@@ -147,12 +144,12 @@ def _tell(args, argv, task, results, ranks, begun):
     if args.out:
         _keep(args, argv, task, results, ranks)
     if args.json:
-        found = [result.summary() for result in results]
+        summaries = [result.summary() for result in results]
         head = dataclasses.asdict(task) | {"ranks": ranks, "seconds": seconds, "ns_per_run_step": each}
-        print(json.dumps(head | {"methods": found}), flush=True)
+        print(json.dumps(head | {"methods": summaries}), flush=True)
 
 
-def _keep(args, argv, task, results, ranks):
+def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int) -> None:
     start = provenance(argv, ranks, None, None)
     facts = {"command": shlex.join(["python", "-m", "pg_mpi.bandit", *argv])}
     facts |= {name: start[name] for name in ("commit", "time", "versions", "ranks")} | dataclasses.asdict(task)

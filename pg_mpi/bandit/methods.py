@@ -9,20 +9,35 @@ Source: Sutton & Barto, "Reinforcement Learning: An Introduction" (2nd ed., 2018
 """
 
 import functools
+from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
-def best(scores, uniforms):
+class Agent(Protocol):
+    """A method that plays some runs."""
+
+    def choose(self, uniforms: Floats) -> Integers:
+        """Return the arm that each run pulls."""
+
+    def learn(self, places: Integers, rewards: Floats) -> object:
+        """Update from these pulls."""
+
+
+def best(scores: Floats, uniforms: Floats) -> Integers:
     """Return the arm with the highest score of each run, ties broken at random: (arms, runs) → int64 (runs,)."""
     triangle, ones = _summing(len(scores))
     order = triangle @ (scores == scores.max(axis=0)).astype(np.float32)  # number of best arms up to each arm
     which = (uniforms * order[-1]).astype(np.int32).astype(np.float32)
-    return (ones @ (order <= which).astype(np.float32)).astype(np.int64)
+    return cast(Integers, (ones @ (order <= which).astype(np.float32)).astype(np.int64))
 
 
 @functools.cache
-def _summing(arms):
+def _summing(arms: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Matrices that sum over arms as a product: half the time of ``cumsum`` and ``sum``, exact for integers."""
     return np.tri(arms, dtype=np.float32), np.ones(arms, dtype=np.float32)
 
@@ -36,13 +51,13 @@ class Values:
         step: a constant step size; None for averages.
     """
 
-    def __init__(self, shape, start=0.0, step=None):
+    def __init__(self, shape: tuple[int, int], start: float = 0.0, step: float | None = None) -> None:
         self.arms = shape[0]
         self.estimates = np.full(shape, float(start))
         self._flat = self.estimates.reshape(-1)
         self._step, self._pulls = step, np.zeros(self._flat.size)
 
-    def learn(self, places, rewards):
+    def learn(self, places: Integers, rewards: Floats) -> Any:
         self._pulls[places] = pulls = self._pulls[places] + 1
         old = self._flat[places]
         self._flat[places] = old + (rewards - old) * (self._step or 1 / pulls)
@@ -55,11 +70,11 @@ class EpsilonGreedy(Values):
     With ``epsilon`` 0 and a high ``start`` it also explores, because low rewards lower estimates (section 2.6).
     """
 
-    def __init__(self, shape, epsilon, start=0.0, step=None):
+    def __init__(self, shape: tuple[int, int], epsilon: float, start: float = 0.0, step: float | None = None) -> None:
         super().__init__(shape, start, step)
         self._epsilon = epsilon
 
-    def choose(self, uniforms):
+    def choose(self, uniforms: Floats) -> Integers:
         explores, which = uniforms[0] < self._epsilon, uniforms[1]
         return np.where(explores, (which * self.arms).astype(np.int64), best(self.estimates, which))
 
@@ -67,17 +82,17 @@ class EpsilonGreedy(Values):
 class UpperConfidence(Values):
     """Choose the arm whose estimate plus ``c`` sqrt(ln t / N) is highest; untried arms first (UCB, equation 2.10)."""
 
-    def __init__(self, shape, c, start=0.0, step=None):
+    def __init__(self, shape: tuple[int, int], c: float, start: float = 0.0, step: float | None = None) -> None:
         super().__init__(shape, start, step)
         self._c, self._time = c, 0
         self._doubt = np.full(shape, np.inf)  # 1 / sqrt(N)
 
-    def choose(self, uniforms):
+    def choose(self, uniforms: Floats) -> Integers:
         self._time += 1
         width = self._c * np.sqrt(np.log(max(self._time, 2)))  # at t = 1 no arm is tried: any positive width works
         return best(self.estimates + width * self._doubt, uniforms[1])
 
-    def learn(self, places, rewards):
+    def learn(self, places: Integers, rewards: Floats) -> None:
         pulls = super().learn(places, rewards)
         self._doubt.reshape(-1)[places] = 1 / np.sqrt(pulls)
 
@@ -90,23 +105,25 @@ class Gradient:
     ``baseline``: whether B is the average of the earlier rewards (at the first step the reward itself), or 0.
     """
 
-    def __init__(self, shape, step, baseline=True):
+    _baseline: Any
+
+    def __init__(self, shape: tuple[int, int], step: float, baseline: bool = True) -> None:
         self._preferences, self._step = np.zeros(shape), step
         self._baseline, self._time = np.zeros(shape[1]) if baseline else None, 0
 
-    def choose(self, uniforms):
+    def choose(self, uniforms: Floats) -> Integers:
         weights = np.exp(self._preferences - self._preferences.max(axis=0))
         sums = weights.cumsum(axis=0)
         self._policy = weights / sums[-1]
         chosen = (sums <= uniforms[1] * sums[-1]).sum(axis=0)
-        return np.minimum(chosen, len(weights) - 1)  # the product may round up to the sum
+        return cast(Integers, np.minimum(chosen, len(weights) - 1))  # the product may round up to the sum
 
-    def learn(self, places, rewards):
+    def learn(self, places: Integers, rewards: Floats) -> None:
         push = self._step * (rewards if self._baseline is None else rewards - self._usual(rewards))
         self._preferences -= push * self._policy
         self._preferences.reshape(-1)[places] += push
 
-    def _usual(self, rewards):
+    def _usual(self, rewards: Floats) -> Floats:
         """Return the baseline of this step, then update it with these rewards."""
         self._time += 1
         usual = self._baseline if self._time > 1 else rewards

@@ -1,10 +1,14 @@
 """Draw the testbed's results."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from pg_mpi.bandit.plan import KINDS
+from pg_mpi.bandit.testbed import Task
 from pg_mpi.files.figure_file import axes_of
 
 
-def draw_curves(path, results, task):
+def draw_curves(path: str, results: Sequence[Any], task: Task) -> None:
     """Draw average reward and share of best arms pulled against steps, a line for each method."""
     with axes_of(path, columns=2, size=(12, 4.2)) as (reward, optimal):
         steps = range(1, task.steps + 1)
@@ -19,7 +23,7 @@ def draw_curves(path, results, task):
         reward.set_title(_title(task), loc="left")
 
 
-def draw_study(path, results, task):
+def draw_study(path: str, results: Sequence[Any], task: Task) -> None:
     """Draw average reward over all steps against the parameter of each kind of method, as figure 2.6 of the book."""
     with axes_of(path, size=(8, 4.6)) as axes:
         for kind, known in KINDS.items():
@@ -37,6 +41,6 @@ def draw_study(path, results, task):
         axes.set_title(_title(task), loc="left")
 
 
-def _title(task):
+def _title(task: Task) -> str:
     walks = f", drifting by {task.drift:g} a step" if task.drift else ""
     return f"{task.runs:,} bandits of {task.arms} arms{walks}"

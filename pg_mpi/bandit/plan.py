@@ -1,8 +1,10 @@
 """Parse methods such as ``epsilon:0.1,step=0.1``, and list those of the parameter study."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
-from pg_mpi.bandit.methods import EpsilonGreedy, Gradient, UpperConfidence
+from pg_mpi.bandit.methods import Agent, EpsilonGreedy, Gradient, UpperConfidence
 from pg_mpi.config.parsers import boolean, choice, real
 
 
@@ -18,14 +20,14 @@ class Kind:
         study: values of the parameter study, as in figure 2.6 of the book.
     """
 
-    make: object
+    make: Callable[..., Agent]
     symbol: str
-    value: object
-    options: dict
-    study: list
+    value: Callable[[str], float]
+    options: dict[str, Callable[[str], Any]]
+    study: list[float]
 
 
-def _powers(low, high):
+def _powers(low: int, high: int) -> list[float]:
     return [2.0**power for power in range(low, high + 1)]
 
 
@@ -54,14 +56,14 @@ class Method:
     name: str
     kind: str
     value: float
-    options: tuple
+    options: tuple[tuple[str, Any], ...]
 
-    def make(self, shape):
+    def make(self, shape: tuple[int, int]) -> Agent:
         """Return an agent for all runs; ``shape`` is (arms, runs)."""
         return KINDS[self.kind].make(shape, self.value, **dict(self.options))
 
 
-def parse(words):
+def parse(words: str) -> Method:
     """Parse a ``Method`` from ``KIND:VALUE[,OPTION=VALUE]``. Raises ``ValueError`` that states what is expected."""
     head, *rest = words.split(",")
     kind, colon, value = head.partition(":")
@@ -78,13 +80,13 @@ def parse(words):
     return Method(words, kind, _value(known.value, value, "with"), tuple(options))
 
 
-def _value(parser, text, what):
+def _value(parser: Callable[[str], Any], text: str, what: str) -> Any:
     try:
         return parser(text)
     except ValueError as wanted:
         raise ValueError(f"{what} {wanted}") from None
 
 
-def study():
+def study() -> list[Method]:
     """Return the methods of the parameter study: every kind with each of its values."""
     return [parse(f"{kind}:{value:g}") for kind, known in KINDS.items() for value in known.study]

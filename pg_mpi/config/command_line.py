@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from pg_mpi import __version__
 from pg_mpi.config.errors import UsageError
@@ -11,11 +13,11 @@ from pg_mpi.config.presets import PRESETS, env_defaults
 from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
 
 
-def _flag(name):
+def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _preset(name):
+def _preset(name: str) -> dict[str, Any]:
     """The settings of a preset, or of a JSON file: a preset file, or a run's config.json."""
     if name in PRESETS:
         return dict(PRESETS[name])
@@ -41,7 +43,7 @@ def _preset(name):
     return values
 
 
-def train_parser():
+def train_parser() -> Parser:
     """The command line of ``pg_mpi.train``. Its help needs neither MPI nor numpy."""
     parser = Parser(
         prog="python -m pg_mpi.train",
@@ -56,12 +58,12 @@ def train_parser():
     parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
     for name, field in FIELDS.items():
         default = "" if field.default in (None, False) else f" (default: {field.default})"
-        switch = {"nargs": "?", "const": "true"} if field.type is bool else {}
+        switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}
         parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
     return parser
 
 
-def parse_train(argv):
+def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
     """The ``TrainConfig`` of a command line, and the names of the settings given there.
 
     Order: the defaults, then those of the env, then the preset, then the flags. Raises ``UsageError``.

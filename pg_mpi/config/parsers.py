@@ -7,21 +7,25 @@ import math
 import re
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from pg_mpi.config.errors import UsageError, one_line
 
+Parsed = TypeVar("Parsed")
 
-def nearest(word, known):
+
+def nearest(word: object, known: Iterable[str]) -> str:
     """`` (did you mean X?)`` for the closest of ``known``, or an empty string."""
     match = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
     return f" (did you mean {match[0]}?)" if match else ""
 
 
-def integer(low=1, high=math.inf):
+def integer(low: int = 1, high: float = math.inf) -> Callable[[Any], int]:
     """A parser of whole numbers of at least ``low`` and at most ``high``; it accepts ``2e9``."""
     wanted = f"a whole number of at least {low}" + (f" and at most {high:,}" if high < math.inf else "")
 
-    def parse(text):
+    def parse(text: Any) -> int:
         try:
             number = float(text)
             if number.is_integer() and low <= number <= high:
@@ -33,7 +37,7 @@ def integer(low=1, high=math.inf):
     return parse
 
 
-def span(text):
+def span(text: object) -> range:
     """Parse ``FIRST-LAST``, both included, or one whole number: a range."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text).strip())
     numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
@@ -42,15 +46,15 @@ def span(text):
     return numbers
 
 
-def spans(text):
-    """Parse whole numbers and ranges separated by commas, such as ``0-4,17``: a list without repetition."""
+def spans(text: object) -> list[int]:
+    """Parse whole numbers and ranges separated by commas, such as ``0-4,17``, without repetition."""
     numbers = [number for part in str(text).split(",") for number in span(part)]
     if len(set(numbers)) < len(numbers):
         raise ValueError("whole numbers or ranges such as 0-4,17, each number once")
     return numbers
 
 
-def real(low=-math.inf, high=math.inf, open_low=False):
+def real(low: float = -math.inf, high: float = math.inf, open_low: bool = False) -> Callable[[Any], float]:
     """A parser of finite numbers in [low, high], or (low, high] with ``open_low``."""
     bounds = []
     if low > -math.inf:
@@ -59,7 +63,7 @@ def real(low=-math.inf, high=math.inf, open_low=False):
         bounds.append(f"at most {high:g}")
     wanted = " ".join(["a finite number", " and ".join(bounds)]).strip()
 
-    def parse(text):
+    def parse(text: Any) -> float:
         try:
             number = float(text)
         except (ValueError, TypeError):
@@ -71,7 +75,7 @@ def real(low=-math.inf, high=math.inf, open_low=False):
     return parse
 
 
-def duration(text):
+def duration(text: Any) -> float:
     """Parse ``[DAYS-]HH:MM:SS``, ``MM:SS`` or a number of seconds: seconds."""
     wanted = "a duration above zero such as 00:10:00 (or 1-12:00:00, or seconds)"
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
@@ -88,7 +92,7 @@ def duration(text):
     return total
 
 
-def boolean(text):
+def boolean(text: object) -> bool:
     """Parse ``true`` or ``false``."""
     names = {"true": True, "false": False}
     if str(text).lower() not in names:
@@ -96,7 +100,7 @@ def boolean(text):
     return names[str(text).lower()]
 
 
-def checked(parse, value, source):
+def checked(parse: Callable[[Any], Parsed], value: Any, source: str) -> Parsed:
     """Parse ``value``; ``source`` names it in the ``UsageError``."""
     try:
         return parse(value)
@@ -104,10 +108,10 @@ def checked(parse, value, source):
         raise UsageError(f"{source} must be {wanted}, not {value!r}") from None
 
 
-def choice(*names):
+def choice(*names: str) -> Callable[[Any], str]:
     """A parser that accepts only ``names``."""
 
-    def parse(text):
+    def parse(text: str) -> str:
         if text not in names:
             raise ValueError(f"one of {', '.join(names)}{nearest(text, names)}")
         return text
@@ -115,14 +119,14 @@ def choice(*names):
     return parse
 
 
-def text(value):
+def text(value: object) -> str:
     """Parse any non-empty text."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a non-empty text")
     return value
 
 
-def imported(path, flag):
+def imported(path: str, flag: str) -> Any:
     """Import ``package.module:name``; None if the module has no such name.
 
     Raises ``UsageError``, after the traceback, for a module that does not import.
@@ -140,12 +144,27 @@ def imported(path, flag):
 
 
 class Parser(argparse.ArgumentParser):
-    """``argparse`` with one-line errors that name the nearest flag."""
+    """``argparse`` with one-line errors that name the nearest flag, and without abbreviated flags."""
 
-    def error(self, message):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def add_argument(  # type: ignore[override]  # of argparse's types only functions
+        self, *names: str, type: Callable[[str], Any] | None = None, **options: Any
+    ) -> argparse.Action:
+        """Add an argument. ``type``: a parser of this module, for the text and for a default that is a text.
+
+        A value that it refuses is a ``UsageError`` that names the flag, or the metavar of a positional argument.
+        """
+        if type is not None:
+            source = names[-1] if names[0].startswith("-") else options.get("metavar", names[0])
+            options["type"] = lambda value: checked(type, value, source)
+        return super().add_argument(*names, **options)
+
+    def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
-    def parse(self, argv):
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse ``argv``; an unknown flag is a ``UsageError`` that names the nearest one."""
         values, unknown = self.parse_known_args(argv)
         if unknown:

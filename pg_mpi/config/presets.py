@@ -1,6 +1,8 @@
 """Presets, and the defaults of Gymnasium and custom environments."""
 
-PRESETS = {
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "fast": {"sync": "steps", "envs_per_rank": 8},
     # made by hand for Pong: see features/pong.py
@@ -20,7 +22,7 @@ PRESETS = {
 }
 
 #: Defaults of Gymnasium and custom environments, where they differ from those of Atari games.
-GYMNASIUM = {
+GYMNASIUM: dict[str, Any] = {
     "sync": "steps",
     "envs_per_rank": 4,
     "frame_skip": 1,
@@ -36,6 +38,6 @@ GYMNASIUM = {
 }
 
 
-def env_defaults(env_id):
-    """The default settings of an env where they differ from those of Atari games: a dict."""
+def env_defaults(env_id: str) -> dict[str, Any]:
+    """The default settings of an env where they differ from those of Atari games."""
     return {} if env_id.startswith("ALE/") else dict(GYMNASIUM)

@@ -1,7 +1,8 @@
 """Random streams by (seed, role, env).
 
 The streams of an env are ``SeedSequence(seed, spawn_key=(role, env))``. They do not depend on the rank, so an env plays
-the same game on any rank.
+the same game on any rank. Where a role has no env, the number is that of a game, a run, a trial, or the first env of a
+replay buffer.
 """
 
 import numpy as np
@@ -9,6 +10,6 @@ import numpy as np
 WEIGHTS, STICKY, ACTIONS, SHUFFLE, SURVEY, EVALUATION_STICKY, EVALUATION_ACTIONS, BANDIT, REPLAY, TUNE = range(10)
 
 
-def stream(seed, role, env=0):
+def stream(seed: int, role: int, env: int = 0) -> np.random.Generator:
     """A numpy ``Generator`` for one role of one env."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(role, env))))

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import re
+from collections.abc import Callable, Collection
+from typing import Any
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text
@@ -14,7 +16,9 @@ OURS = "Atari games with our own policy"
 CLIPPED = "Atari games with our own policy and --method clipped"
 
 
-def _setting(default, parse, help, identity=True, applies=None):
+def _setting(
+    default: Any, parse: Callable[[Any], Any], help: str, identity: bool = True, applies: str | None = None
+) -> Any:
     """A field with its parser and help.
 
     Args:
@@ -33,10 +37,10 @@ class TrainConfig:
     env_id: str = _setting("ALE/Pong-v5", text, "the Gymnasium id of a game, or package.module:function of your own")
     seed: int = _setting(0, integer(0), "root of every random stream")
 
-    total_timesteps: int = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
-    max_walltime: float = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
-    target_return: float = _setting(None, real(), "stop when the last 100 games average this score", False)
-    run_dir: str = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
+    total_timesteps: int | None = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
+    max_walltime: float | None = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
+    target_return: float | None = _setting(None, real(), "stop when the last 100 games average this score", False)
+    run_dir: str | None = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
     resume: str = _setting("auto", text, "auto: resume if the folder has a run; never; or a path", False)
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
@@ -48,8 +52,10 @@ class TrainConfig:
     frame_skip: int = _setting(4, integer(), "frames per agent step", applies=ATARI)
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
     max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames", applies=ATARI)
-    mode: int = _setting(None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI)
-    difficulty: int = _setting(None, integer(0), "the ALE's number of the difficulty, likewise", applies=ATARI)
+    mode: int | None = _setting(
+        None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI
+    )
+    difficulty: int | None = _setting(None, integer(0), "the ALE's number of the difficulty, likewise", applies=ATARI)
     life_loss: bool = _setting(False, boolean, "a lost life ends a return, but not the game", applies=ATARI)
     rewards: str = _setting(
         "sign",
@@ -145,14 +151,16 @@ class TrainConfig:
     idle_starts: int = _setting(
         10, integer(0), "refuse to start after this many starts in a row without a new checkpoint; 0: never", False
     )
-    track: str = _setting(None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False)
+    track: str | None = _setting(
+        None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False
+    )
     trace: bool = _setting(
         False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.measure.timeline", False
     )
-    expect_ranks: int = _setting(None, integer(), "refuse to start on any other number of ranks", False)
+    expect_ranks: int | None = _setting(None, integer(), "refuse to start on any other number of ranks", False)
 
     @property
-    def folder(self):
+    def folder(self) -> str:
         """The run folder: ``--run-dir``, or a name from the settings, so that the same command resumes."""
         if self.run_dir:
             return self.run_dir
@@ -160,11 +168,11 @@ class TrainConfig:
         preset = os.path.splitext(os.path.basename(self.preset))[0]
         return os.path.join("runs", f"{game}-{preset}-s{self.seed}")
 
-    def identity(self):
-        """The settings that affect learning, as a dict."""
+    def identity(self) -> dict[str, Any]:
+        """The settings that affect learning."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata["identity"]}
 
-    def check(self, ranks, given=()):
+    def check(self, ranks: int, given: Collection[str] = ()) -> None:
         """Raise ``UsageError`` for settings that conflict on ``ranks`` ranks.
 
         ``given``: the names of the settings that the user gave. A ``minibatch_size`` among them must fit the rollout.
@@ -193,7 +201,7 @@ class TrainConfig:
 FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
 
-def inapplicable(env_id, policy="usual", method="clipped"):
+def inapplicable(env_id: str, policy: str = "usual", method: str = "clipped") -> dict[str, str]:
     """The settings without effect on an env, a policy and a method: {name: what it has no effect on}."""
     atari, found = env_id.startswith("ALE/"), {}
     for name, field in FIELDS.items():
@@ -207,12 +215,12 @@ def inapplicable(env_id, policy="usual", method="clipped"):
     return found
 
 
-def from_identity(saved):
+def from_identity(saved: Any) -> TrainConfig:
     """The ``TrainConfig`` whose ``identity`` this is, each value checked like a flag's.
 
     Raises ValueError, KeyError or TypeError for malformed data.
     """
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in dict(saved).items():
         field = FIELDS[name]
         values[name] = value if value is field.default is None else field.metadata["parse"](value)

@@ -1,16 +1,19 @@
 """Check a launch: ``python -m pg_mpi.doctor``. Every rank collects facts and runs trials; rank 0 reports."""
 
+import argparse
 import functools
 import json
 import sys
+from typing import Any, cast
 
 from pg_mpi.config.parsers import Parser, checked, integer, real
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import pinning, process
 from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.world import World
 
 
-def parser():
+def parser() -> Parser:
     """Return the command-line parser."""
     p = Parser(
         prog="python -m pg_mpi.doctor",
@@ -29,7 +32,7 @@ def parser():
     return p
 
 
-def main(world, argv, import_s):
+def main(world: World, argv: list[str], import_s: float) -> int:
     """Run the doctor and return the exit code. Collective: every rank must call this."""
     args = world.on_root(_arguments, argv)
     from pg_mpi.doctor import facts, trials
@@ -40,10 +43,10 @@ def main(world, argv, import_s):
     mine["emulator"] = trials.play(world, args.env_id, args.seconds)
     exchange = trials.exchange(world, args.seconds)
     ranks = world.gather(mine)
-    return world.on_root(_tell, args, ranks, exchange)
+    return cast(int, world.on_root(_tell, args, ranks, exchange))
 
 
-def _arguments(argv):
+def _arguments(argv: list[str]) -> argparse.Namespace:
     args = parser().parse(argv)
     args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
     if args.expect_ranks is not None:
@@ -51,7 +54,7 @@ def _arguments(argv):
     return args
 
 
-def _tell(args, ranks, exchange):
+def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], exchange: dict[int, float]) -> int:
     """Print the report and return the exit code. Rank 0 only."""
     from pg_mpi.doctor import text, verdict
 

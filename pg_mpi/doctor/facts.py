@@ -7,16 +7,18 @@ import sys
 import time
 from importlib import metadata
 from pathlib import Path
+from typing import Any, cast
 
 from pg_mpi import __version__
 from pg_mpi.features import native_encoder
 from pg_mpi.mpi import pinning
+from pg_mpi.mpi.world import World
 
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
 
-def describe(world):
-    """Return all facts about this rank, a JSON-able dict. Not collective."""
+def describe(world: World) -> dict[str, Any]:
+    """Return all facts about this rank, JSON-able. Not collective."""
     threads = pinning.cores() or []
     return {
         "rank": world.rank,
@@ -35,7 +37,7 @@ def describe(world):
     }
 
 
-def age():
+def age() -> float:
     """Seconds since this process started, by the kernel's clock (Linux); 0 where unknown."""
     try:
         started = float(_stat()[19]) / os.sysconf("SC_CLK_TCK")
@@ -44,7 +46,7 @@ def age():
         return 0.0
 
 
-def sits_on():
+def sits_on() -> int | None:
     """Hardware thread that this process runs on at the moment; None where unknown."""
     try:
         return int(_stat()[36])
@@ -52,12 +54,12 @@ def sits_on():
         return None
 
 
-def _stat():
+def _stat() -> list[str]:
     """Fields of /proc/self/stat from the third on. The second, a name, may hold spaces."""
     return Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
 
 
-def core_of(thread):
+def core_of(thread: int) -> int:
     """Core of a hardware thread, named by its first thread."""
     siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
     try:
@@ -67,7 +69,7 @@ def core_of(thread):
     return int(text.replace("-", ",").split(",")[0])
 
 
-def mpi(world):
+def mpi(world: World) -> dict[str, Any]:
     """Loaded MPI library, and the program that started this process."""
     return {
         "version": world.mpi_version(),
@@ -77,7 +79,7 @@ def mpi(world):
     }
 
 
-def loaded(prefix):
+def loaded(prefix: str) -> list[str]:
     """Files loaded into this process whose names begin with ``prefix``, sorted (Linux)."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
@@ -87,13 +89,13 @@ def loaded(prefix):
     return sorted(path for path in paths if os.path.basename(path).startswith((f"{prefix}.", f"{prefix}-")))
 
 
-def _binding():
+def _binding() -> str | None:
     """File name of mpi4py's loaded extension module, which names its ABI."""
     module = sys.modules.get("mpi4py.MPI")
-    return os.path.basename(module.__file__) if module else None
+    return os.path.basename(cast(str, module.__file__)) if module else None
 
 
-def _launcher():
+def _launcher() -> str | None:
     """Name of the parent process: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
     try:
         return Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
@@ -101,7 +103,7 @@ def _launcher():
         return None
 
 
-def memory_mb():
+def memory_mb() -> int | None:
     """Memory available on this host or in this cgroup, in MB; None where unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
@@ -115,7 +117,7 @@ def memory_mb():
         return free
 
 
-def imported():
+def imported() -> dict[str, Any]:
     """Number of modules imported from the environment and this package, and the environment's place."""
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
@@ -123,7 +125,7 @@ def imported():
     return {"modules": count, "from": sys.prefix, "file_system": file_system(sys.prefix)}
 
 
-def file_system(path, mounts="/proc/self/mounts"):
+def file_system(path: str, mounts: str | Path = "/proc/self/mounts") -> str | None:
     """Type of a path's file system, such as ext4, nfs4 or lustre; None where unknown."""
     path = os.path.join(os.path.realpath(path), "")
     try:
@@ -135,7 +137,7 @@ def file_system(path, mounts="/proc/self/mounts"):
     return kinds[max(above, key=len)] if above else None
 
 
-def versions():
+def versions() -> dict[str, str]:
     """Versions of Python, this package and the packages that it needs."""
     found = {"python": platform.python_version(), "pg_mpi": __version__}
     for name in PACKAGES:
@@ -146,6 +148,6 @@ def versions():
     return found
 
 
-def digest(path):
+def digest(path: Path) -> str:
     """First 12 hex digits of a file's sha256."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

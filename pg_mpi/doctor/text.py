@@ -1,16 +1,19 @@
 """Format the doctor's report to fit one screen for any number of ranks."""
 
 from collections import defaultdict
+from typing import Any
 
 from pg_mpi.mpi.pinning import spell
+
+Facts = dict[str, Any]
 
 MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, faults of one name
 
 
-def text(result):
+def text(result: dict[str, Any]) -> list[str]:
     """Return the report as lines of text, from the data of ``--json``."""
     ranks = result["ranks"]
-    hosts = defaultdict(list)
+    hosts: defaultdict[str, list[Facts]] = defaultdict(list)
     for rank in ranks:
         hosts[rank["host"]].append(rank)
     mpi = ranks[0]["mpi"]
@@ -38,7 +41,7 @@ def text(result):
     return lines + _verdict(result["findings"])
 
 
-def _host(host, members, most):
+def _host(host: str, members: list[Facts], most: int) -> list[str]:
     threads = sorted({thread for rank in members for thread in rank["threads"]})
     cores = {core for rank in members for core in rank["cores"]}
     memory = members[0]["memory_mb"]
@@ -49,12 +52,12 @@ def _host(host, members, most):
     return lines + _more(len(members) - most, "ranks")
 
 
-def _more(rest, what):
+def _more(rest: int, what: str) -> list[str]:
     return [f"    ... and {rest} more {what}: see --json"] if rest > 0 else []
 
 
-def _blas(ranks):
-    pools = defaultdict(list)
+def _blas(ranks: list[Facts]) -> str:
+    pools: defaultdict[str, list[Facts]] = defaultdict(list)
     for rank in ranks:
         for pool in rank["blas"]:
             pools[
@@ -64,7 +67,7 @@ def _blas(ranks):
     return f"  BLAS          {'; '.join(said) or 'none loaded'}"
 
 
-def _emulator(ranks):
+def _emulator(ranks: list[Facts]) -> str:
     speeds = {rank["emulator"]["sps"]: rank for rank in ranks if "sps" in rank["emulator"]}
     if not speeds:
         return "  emulator      does not start"
@@ -76,7 +79,7 @@ def _emulator(ranks):
     )
 
 
-def _verdict(findings):
+def _verdict(findings: list[dict[str, Any]]) -> list[str]:
     if not findings:
         return ["verdict: sane"]
     lines, alike = [], defaultdict(list)
@@ -91,9 +94,9 @@ def _verdict(findings):
     return [*lines, f"verdict: {faults} fault{'s' if faults != 1 else ''}" if faults else "verdict: sane"]
 
 
-def _bytes(size):
+def _bytes(size: int) -> str:
     return f"{size} B" if size < 1e4 else f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
 
-def _time(seconds):
+def _time(seconds: float) -> str:
     return f"{1e6 * seconds:.0f} us" if seconds < 1e-3 else f"{1e3 * seconds:.1f} ms"

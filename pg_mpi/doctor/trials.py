@@ -2,17 +2,21 @@
 
 import statistics
 import time
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.doctor.facts import digest
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
+from pg_mpi.mpi.interface import Collectives
 
 SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are typical of an exchange
 MOST_ROUNDS = 200
 
 
-def exchange(world, seconds):
+def exchange(world: Collectives, seconds: float) -> dict[int, float]:
     """Measure the median time of an Allreduce of each of ``SIZES``, on the slowest rank: {bytes: seconds}.
 
     Collective: every rank must call this. Empty in a world of one.
@@ -22,7 +26,7 @@ def exchange(world, seconds):
     return {size: _exchange(world, size, seconds / len(SIZES)) for size in SIZES}
 
 
-def _exchange(world, size, budget):
+def _exchange(world: Collectives, size: int, budget: float) -> float:
     array = np.zeros(size // 4, dtype=np.float32)
     _time(world, array, 1)  # the first one opens connections
     trial = float(world.max_(np.array([max(_time(world, array, 3))]))[0])
@@ -31,7 +35,7 @@ def _exchange(world, size, budget):
     return float(world.max_(np.array([median]))[0])
 
 
-def _time(world, array, rounds):
+def _time(world: Collectives, array: NDArray[np.float32], rounds: int) -> list[float]:
     times = []
     for _ in range(rounds):
         world.barrier()
@@ -41,15 +45,16 @@ def _time(world, array, rounds):
     return times
 
 
-def play(world, env_id, seconds):
-    """Run the bare emulator on every rank at once and return this rank's results, a dict.
+def play(world: Collectives, env_id: str, seconds: float) -> dict[str, Any]:
+    """Run the bare emulator on every rank at once and return this rank's results.
 
     Collective: every rank must call this. ``cpu_share`` is the share of a core that this rank got while it was busy.
     """
-    facts = {}
+    facts: dict[str, Any] = {}
+    game: AtariGame | None
     try:
         rom = rom_path(rom_name(env_id))
-        game = AtariGame(env_id, np.random.default_rng(world.rank))
+        game = AtariGame(env_id, stream(0, SURVEY))
         facts = {"rom": rom.name, "rom_sha256": digest(rom)}
     except Exception as error:  # any: the report shows it
         facts, game = {"error": f"{type(error).__name__}: {error}"}, None

@@ -1,11 +1,13 @@
 """Derive findings from facts: the faults of a launch and their cures. Pure functions of the measurements."""
 
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
+
+Facts = dict[str, Any]
 
 RANK_MB = 300  # upper bound for a rank of `default`, with a margin
 SLOW_IMPORT = 20.0  # seconds
@@ -31,7 +33,7 @@ class Finding(NamedTuple):
     cure: str
 
 
-def findings(ranks, promised, exchange):
+def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float]) -> list[Finding]:
     """Return all findings, faults first.
 
     Args:
@@ -41,10 +43,10 @@ def findings(ranks, promised, exchange):
     """
     if promised and len(ranks) < promised:
         return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
-    hosts = defaultdict(list)
+    hosts: defaultdict[str, list[Facts]] = defaultdict(list)
     for rank in ranks:
         hosts[rank["host"]].append(rank)
-    found = []
+    found: list[Finding] = []
     for host, members in hosts.items():
         seats = _seats(host, members)
         found += seats + _pools(host, members) + _memory(host, members)
@@ -57,7 +59,7 @@ def findings(ranks, promised, exchange):
     return sorted(found, key=lambda finding: not finding.fault)
 
 
-def _alone(rank, size, promised):
+def _alone(rank: Facts, size: int, promised: int) -> Finding:
     """Report processes of one launch that are each a separate job."""
     loaded, launcher = rank["mpi"], rank["mpi"]["launcher"] or "the launcher"
     if launcher.startswith("slurmstepd"):
@@ -71,7 +73,7 @@ def _alone(rank, size, promised):
     return Finding("alone", True, text, cure)
 
 
-def _seats(host, members):
+def _seats(host: str, members: list[Facts]) -> list[Finding]:
     """Find ranks without a core of their own: too many for the host, bound to the same core, or on sibling threads."""
     if not all(rank["threads"] for rank in members):
         return []
@@ -95,7 +97,7 @@ def _seats(host, members):
     return []
 
 
-def _unseated(members, key):
+def _unseated(members: list[Facts], key: str) -> list[Facts]:
     """Return the ranks left over when as many as possible get a core (or thread) of their own."""
     places = sorted({place for rank in members for place in rank[key]})
     number = {place: index for index, place in enumerate(places)}
@@ -106,7 +108,7 @@ def _unseated(members, key):
     return [rank for rank, seat in zip(members, seats) if seat < 0]
 
 
-def _pools(host, members):
+def _pools(host: str, members: list[Facts]) -> list[Finding]:
     """Find BLAS or OpenMP pools with more threads than cores."""
     sizes = {rank["rank"]: max((pool["threads"] for pool in rank["blas"]), default=1) for rank in members}
     cores = len({core for rank in members for core in rank["cores"]}) or None
@@ -123,7 +125,7 @@ def _pools(host, members):
     return [Finding("threads", True, text, "export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1")]
 
 
-def _memory(host, members):
+def _memory(host: str, members: list[Facts]) -> list[Finding]:
     free = min((rank["memory_mb"] for rank in members if rank["memory_mb"] is not None), default=None)
     if free is None or free >= RANK_MB * len(members):
         return []
@@ -131,13 +133,13 @@ def _memory(host, members):
     return [Finding("memory", True, text, f"start at most {free // RANK_MB} ranks on {host}, or ask for more memory")]
 
 
-def _busy(host, members):
+def _busy(host: str, members: list[Facts]) -> list[Finding]:
     """Find ranks that got less than ``LEAST_SHARE`` of their own core: other processes use it."""
     shares = {rank["rank"]: rank["emulator"].get("cpu_share", 1.0) for rank in members}
     slow = [rank for rank, share in shares.items() if share < LEAST_SHARE]
     if not slow:
         return []
-    worst = min(slow, key=shares.get)
+    worst = min(slow, key=shares.__getitem__)
     text = (
         f"{host}: rank {worst} got {100 * shares[worst]:.0f} % of a core while it wanted all of it, "
         f"{len(slow)} of {len(members)} ranks less than {100 * LEAST_SHARE:.0f} %: something else runs there"
@@ -145,11 +147,11 @@ def _busy(host, members):
     return [Finding("busy", True, text, f"see what runs on {host} (top), or ask for the node alone (--exclusive)")]
 
 
-def _versions(ranks):
+def _versions(ranks: list[Facts]) -> list[Finding]:
     """Find versions that differ between ranks."""
     found = []
     for name in ranks[0]["versions"]:
-        held = defaultdict(list)
+        held: defaultdict[str | None, list[Facts]] = defaultdict(list)
         for rank in ranks:
             held[rank["versions"].get(name)].append(rank)
         if len(held) > 1:
@@ -158,8 +160,10 @@ def _versions(ranks):
     return found
 
 
-def _libraries(ranks):
+def _libraries(ranks: list[Facts]) -> list[Finding]:
     """Find MPI libraries that differ between ranks, and ranks that loaded two."""
+    found: list[Finding]
+    held: defaultdict[str, list[Facts]]
     found, held = [], defaultdict(list)
     for rank in ranks:
         held[rank["mpi"]["version"]].append(rank)
@@ -172,7 +176,7 @@ def _libraries(ranks):
     return found
 
 
-def _emulators(ranks):
+def _emulators(ranks: list[Facts]) -> list[Finding]:
     broken = [rank for rank in ranks if "error" in rank["emulator"]]
     if broken:
         text = f"no emulator on {_who(broken)}: {broken[0]['emulator']['error']}"
@@ -189,7 +193,7 @@ def _emulators(ranks):
     return []
 
 
-def _network(exchange, hosts):
+def _network(exchange: dict[int, float], hosts: int) -> list[Finding]:
     """Find a slow Allreduce."""
     if not exchange:
         return []
@@ -206,7 +210,7 @@ def _network(exchange, hosts):
     return [Finding("network", True, text, over if hosts > 1 else within)]
 
 
-def _imports(ranks):
+def _imports(ranks: list[Facts]) -> list[Finding]:
     slowest = max(ranks, key=lambda rank: rank["import_s"])
     if slowest["import_s"] < SLOW_IMPORT:
         return []
@@ -218,14 +222,14 @@ def _imports(ranks):
     return [Finding("import", True, text, "PG_MPI_STAGE=/tmp has the job script put them on each node's own disk")]
 
 
-def _clocks(ranks):
+def _clocks(ranks: list[Facts]) -> list[Finding]:
     apart = max(rank["clock_s"] for rank in ranks) - min(rank["clock_s"] for rank in ranks)
     if apart < CLOCKS_APART:
         return []
     return [Finding("clock", False, f"the hosts' clocks are {apart:.0f} s apart", "start ntpd or chronyd on the hosts")]
 
 
-def _features(ranks):
+def _features(ranks: list[Facts]) -> list[Finding]:
     plain = [rank for rank in ranks if rank["why_numpy"]]
     if not plain:
         return []
@@ -233,11 +237,11 @@ def _features(ranks):
     return [Finding("numpy", False, text, "pip install where there is a C compiler, with PG_MPI_NUMPY unset")]
 
 
-def _who(ranks):
+def _who(ranks: list[Facts]) -> str:
     numbers = ", ".join(str(rank["rank"]) for rank in ranks[:4]) + (", ..." if len(ranks) > 4 else "")
     hosts = sorted({rank["host"] for rank in ranks})
     return f"rank{'s' if len(ranks) > 1 else ''} {numbers} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
 
 
-def _list(numbers):
+def _list(numbers: list[int]) -> str:
     return ",".join(map(str, numbers[:8])) + (",..." if len(numbers) > 8 else "")

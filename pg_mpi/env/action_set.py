@@ -1,5 +1,7 @@
 """Action sets: ``--actions`` to ALE action codes."""
 
+from collections.abc import Sequence
+
 from ale_py import Action
 
 from pg_mpi.config.errors import UsageError
@@ -12,7 +14,9 @@ PARTS = ("UP", "DOWN", "RIGHT", "LEFT", "FIRE")  # the parts of the ALE's action
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 
-def choose(actions, env_id, frame_skip, mode=None, difficulty=None):
+def choose(
+    actions: str, env_id: str, frame_skip: int, mode: int | None = None, difficulty: int | None = None
+) -> list[int]:
     """Return the ALE codes that ``--actions`` selects. Raises ``UsageError`` for an unknown or repeated name."""
     if actions == "minimal":
         return minimal(env_id)
@@ -22,7 +26,7 @@ def choose(actions, env_id, frame_skip, mode=None, difficulty=None):
     return [code for code in codes if code != NOOP][:2] if actions == "pair" else codes
 
 
-def _named(actions):
+def _named(actions: str) -> list[int]:
     """Return the codes of comma-separated action names."""
     names = [name.strip().upper() for name in actions.split(",")]
     for name in names:
@@ -36,12 +40,12 @@ def _named(actions):
     return [CODES[name] for name in names]
 
 
-def minimal(env_id):
+def minimal(env_id: str) -> list[int]:
     """Return the ALE's minimal action set of a game, as codes."""
     return AtariGame(env_id, stream(0, SURVEY)).actions
 
 
-def parts(codes):
+def parts(codes: Sequence[int]) -> list[list[float]]:
     """Return the parts of each action: a list of 1.0 or 0.0 per action, over the parts that occur in any action."""
     names = [Action(code).name for code in codes]
     used = [part for part in PARTS if any(part in name for name in names)]

@@ -1,10 +1,12 @@
 """Atari emulator with sticky actions and a state that restores bit for bit."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import ale_py
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, UsageError, one_line
 from pg_mpi.config.parsers import nearest
@@ -15,17 +17,17 @@ NOOP = ale_py.Action.NOOP.value
 ALEInterface.setLoggerMode(LoggerMode.Error)  # otherwise every rank prints the emulator's banner
 
 
-def atari_ids():
+def atari_ids() -> dict[str, str]:
     """Return a dict from Gymnasium id to ROM, such as ``ALE/SpaceInvaders-v5`` → ``space_invaders``."""
     playable = (rom for rom in roms.get_all_rom_ids() if rom not in FOR_TWO)
     return {_id(rom): rom for rom in playable}
 
 
-def _id(rom):
+def _id(rom: str) -> str:
     return f"ALE/{rom.title().replace('_', '')}-v5"
 
 
-def rom_name(env_id):
+def rom_name(env_id: str) -> str:
     """Return the ROM of a Gymnasium id. Raises ``UsageError`` for an unknown id or a two-player game."""
     known = atari_ids()
     if env_id in map(_id, FOR_TWO):
@@ -35,7 +37,7 @@ def rom_name(env_id):
     return known[env_id]
 
 
-def rom_path(rom):
+def rom_path(rom: str) -> Path:
     """Return the file of a ROM, a ``Path``. Raises ``UsageError`` if it is missing."""
     try:
         path, reason = roms.get_rom_path(rom), "unknown to ale-py"
@@ -46,7 +48,7 @@ def rom_path(rom):
     return Path(path)
 
 
-def _offered(flag, value, offered, env_id):
+def _offered(flag: str, value: int, offered: Sequence[int], env_id: str) -> int:
     """Return ``value``. Raises ``UsageError`` with the valid values if it is not one of them."""
     if value not in offered:
         raise UsageError(f"{env_id} has no {flag} {value}: give one of {', '.join(map(str, offered))}")
@@ -71,7 +73,16 @@ class AtariGame:
         actions: list of the codes of the ALE's minimal action set.
     """
 
-    def __init__(self, env_id, rng, frame_skip=4, sticky=0.25, max_frames=108_000, mode=None, difficulty=None):
+    def __init__(
+        self,
+        env_id: str,
+        rng: np.random.Generator,
+        frame_skip: int = 4,
+        sticky: float = 0.25,
+        max_frames: int = 108_000,
+        mode: int | None = None,
+        difficulty: int | None = None,
+    ) -> None:
         ale = ALEInterface()
         ale.setInt("random_seed", 0)
         ale.setInt("frame_skip", 1)
@@ -86,20 +97,20 @@ class AtariGame:
         self._frame_skip, self._sticky = frame_skip, sticky
         self.draw_from(rng)
         self.actions = [int(action.value) for action in ale.getMinimalActionSet()]
-        self.screen = np.empty(ale.getScreenDims(), dtype=np.uint8)
+        self.screen: NDArray[np.uint8] = np.empty(ale.getScreenDims(), dtype=np.uint8)
         self.reset()
 
-    def draw_from(self, rng):
+    def draw_from(self, rng: np.random.Generator) -> None:
         """Set the generator for the sticky actions."""
         self._uniform = rng.random
 
-    def reset(self):
+    def reset(self) -> None:
         """Start a new game. The generator for the sticky actions is not reset."""
         self._ale.reset_game()
         self._last = NOOP
         self._ale.getScreen(self.screen)
 
-    def _settle(self, state):
+    def _settle(self, state: ale_py.ALEState) -> None:
         """Restore an ``ALEState``, after one frame.
 
         Q*bert and Tetris depend on a value that the state lacks. The first frame after a reset sets it permanently.
@@ -107,7 +118,7 @@ class AtariGame:
         self._advance(NOOP)
         self._ale.restoreSystemState(state)
 
-    def step(self, action):
+    def step(self, action: int) -> int:
         """Play one agent step (``frame_skip`` frames) of an ALE action code; return the reward (points).
 
         The previous action is repeated for k frames, P(k >= j) = sticky**j. The new one is held for the rest.
@@ -124,28 +135,28 @@ class AtariGame:
         self._ale.getScreen(self.screen)
         return reward
 
-    def over(self):
+    def over(self) -> bool:
         """Return True if the game has ended, by its rules or by the frame limit."""
         return self._ale.game_over(with_truncation=True)
 
-    def truncated(self):
+    def truncated(self) -> bool:
         """Return True if the frame limit, not the rules, ended the game."""
         return self._ale.game_truncated() and not self._ale.game_over(with_truncation=False)
 
-    def close(self):
+    def close(self) -> None:
         """Do nothing: an emulator holds no window and no process."""
 
-    def rgb(self):
+    def rgb(self) -> NDArray[np.uint8]:
         """Return the last screen in colour, uint8 (height, 160, 3). Stale after ``restore`` until the next ``step``."""
         return self._ale.getScreenRGB()
 
-    def state(self):
+    def state(self) -> bytes:
         """Return the state as bytes, without the sticky-action generator. ``rgb`` is stale until the next ``step``."""
         state = self._ale.cloneSystemState()
         self._settle(state)  # this emulator then continues exactly as a restored one
         return bytes([self._last]) + state.serialize()
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> bool:
         """Continue from ``state`` bit for bit; return True. ``screen`` is stale until the next ``step``."""
         try:
             self._last = state[0]

@@ -1,16 +1,20 @@
 """Specification of an Atari game. It creates emulators and encoders."""
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import action_set
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name
 from pg_mpi.env.calibration import find_scene
 from pg_mpi.features import registry
+from pg_mpi.features.encoder import Encoder
 from pg_mpi.features.foreground import WIDTH, Scene
 
 HEIGHTS = range(195, 257)  # valid heights of screens
@@ -28,23 +32,23 @@ class AtariSpec:
     """
 
     scene: Scene
-    codes: list
+    codes: list[int]
     active: float | None = None
 
-    sparse: ClassVar = True  # observations are sets of active inputs
-    recovers: ClassVar = True  # an emulator that raises an exception is replaced by a new one
-    gaussian: ClassVar = False  # actions are discrete
-    idle: ClassVar = NOOP  # code of the no-op action
+    sparse: ClassVar[bool] = True  # observations are sets of active inputs
+    recovers: ClassVar[bool] = True  # an emulator that raises an exception is replaced by a new one
+    gaussian: ClassVar[bool] = False  # actions are discrete
+    idle: ClassVar[int] = NOOP  # code of the no-op action
 
-    def inputs(self, config):
+    def inputs(self, config: TrainConfig) -> int:
         """Return the number of inputs."""
         return registry.make_encoder(config.features, self.scene).size
 
-    def origin(self, config):
+    def origin(self, config: TrainConfig) -> tuple[()]:
         """Return (): active inputs are not normalised."""
         return ()
 
-    def make_game(self, config, rng, film=False):
+    def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> AtariGame:
         """Create an emulator with a new game. Takes 0.1 to 0.25 s, nearly all of it for colours that are not used."""
         return AtariGame(
             config.env_id,
@@ -56,17 +60,17 @@ class AtariSpec:
             difficulty=config.difficulty,
         )
 
-    def make_encoder(self, config):
+    def make_encoder(self, config: TrainConfig) -> Encoder:
         """Create an encoder of the game's screens."""
         return registry.make_encoder(config.features, self.scene)
 
-    def try_features(self, config):
+    def try_features(self, config: TrainConfig) -> None:
         """Play some steps with custom features. Raises ``UsageError`` if they fail."""
         if config.features not in registry.OURS:
             rng = stream(0, SURVEY)
             registry.try_out(config.features, self.scene, self.make_game(config, rng), self.codes, rng)
 
-    def describe(self, config):
+    def describe(self, config: TrainConfig) -> list[str]:
         """Return lines for the banner: the actions, the features, then warnings."""
         planes = f" in {self.scene.colours} colour classes" if self.scene.colours > 1 else ""
         lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]
@@ -77,18 +81,18 @@ class AtariSpec:
             )
         return lines
 
-    def saved(self):
+    def saved(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return (arrays, facts) for a checkpoint; see ``restored``."""
         arrays = {"backgrounds": self.scene.backgrounds, "classes": self.scene.classes}
         return arrays, {"codes": self.codes, "active": self.active}
 
 
-def check(config):
+def check(config: TrainConfig) -> None:
     """Raise ``UsageError`` for an unknown game."""
     rom_name(config.env_id)
 
 
-def learn(config):
+def learn(config: TrainConfig) -> AtariSpec:
     """Calibrate the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
     registry.encoder_class(config.features)
     version = config.mode, config.difficulty
@@ -99,7 +103,7 @@ def learn(config):
     return AtariSpec(scene, codes, float(active))
 
 
-def restored(arrays, facts):
+def restored(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> AtariSpec:
     """Restore an ``AtariSpec`` from a checkpoint. Raises ValueError, KeyError or TypeError for malformed data."""
     codes = [int(code) for code in facts["codes"]]
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)

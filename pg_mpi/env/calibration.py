@@ -4,7 +4,10 @@ It uses no data on particular games. It plays a few thousand random steps with a
 is the same in every run.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.env.atari import AtariGame
@@ -19,7 +22,9 @@ MOST_CLASSES = 4  # limit on colour classes
 SAME_SHARE = 0.05  # actions that differ in less than this fraction of the probes are the same
 
 
-def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
+def find_scene(
+    env_id: str, frame_skip: int = 4, mode: int | None = None, difficulty: int | None = None
+) -> tuple[Scene, float]:
     """Find the backgrounds and colour classes of a game: (scene, active).
 
     Returns:
@@ -52,7 +57,7 @@ def find_scene(env_id, frame_skip=4, mode=None, difficulty=None):
     return Scene(screens, colour_classes(counts)), counts.sum() / (len(pixels) * len(range(0, STEPS, COLOUR_EVERY)))
 
 
-def colour_classes(counts):
+def colour_classes(counts: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
     """Return the class of each colour, uint8 (256,), from its foreground count at each pixel, int (n, 256).
 
     There is one class if the pixel nearly determines the colour: if the entropy of colours at a pixel,
@@ -69,7 +74,7 @@ def colour_classes(counts):
     return classes
 
 
-def find_actions(env_id, frame_skip=4, mode=None, difficulty=None):
+def find_actions(env_id: str, frame_skip: int = 4, mode: int | None = None, difficulty: int | None = None) -> list[int]:
     """Find the ALE action codes with distinct effects. The first of equal ones is kept.
 
     Each action is held for a few steps from the same states, without sticky actions. Two actions that nearly always
@@ -87,7 +92,7 @@ def find_actions(env_id, frame_skip=4, mode=None, difficulty=None):
                 game.step(action)
             screens[index, probe] = game.screen
         game.restore(state)
-    kept = []
+    kept: list[int] = []
     for index in range(len(game.actions)):
         differs = ((screens[index] != screens[k]).any(axis=(1, 2)).mean() for k in kept)
         if all(share >= SAME_SHARE for share in differs):
@@ -95,12 +100,14 @@ def find_actions(env_id, frame_skip=4, mode=None, difficulty=None):
     return [game.actions[index] for index in kept]
 
 
-def _random_game(env_id, frame_skip, mode, difficulty):
+def _random_game(
+    env_id: str, frame_skip: int, mode: int | None, difficulty: int | None
+) -> tuple[AtariGame, np.random.Generator]:
     rng = stream(0, SURVEY)
     return AtariGame(env_id, rng, frame_skip, sticky=0.0, mode=mode, difficulty=difficulty), rng
 
 
-def _random_step(game, rng):
+def _random_step(game: AtariGame, rng: np.random.Generator) -> None:
     if game.over():
         game.reset()
     game.step(game.actions[rng.integers(len(game.actions))])

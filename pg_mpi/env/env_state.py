@@ -6,6 +6,7 @@ before the run finds whether it is the whole state (``gym_spec.py``).
 
 import base64
 import json
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ class Opaque(TypeError):
     """A value that is not plain data."""
 
 
-def pack(env):
+def pack(env: Any) -> bytes:
     """Return the plain attributes of an environment and of those that it wraps, as bytes."""
     layers = []
     for layer in _layers(env):
@@ -30,7 +31,7 @@ def pack(env):
     return json.dumps(layers).encode()
 
 
-def unpack(env, state):
+def unpack(env: Any, state: bytes) -> None:
     """Set the attributes from ``pack``. Raises ValueError, KeyError, TypeError or AttributeError if malformed."""
     saved = json.loads(state)
     layers = _layers(env)
@@ -45,16 +46,16 @@ def unpack(env, state):
             setattr(layer, name, _unpacked(value, before))
 
 
-def _layers(env):
+def _layers(env: Any) -> list[Any]:
     """Return an environment and those that it wraps, the outermost first."""
-    layers = []
+    layers: list[Any] = []
     while callable(getattr(env, "step", None)) and hasattr(env, "__dict__") and all(env is not each for each in layers):
         layers.append(env)
         env = vars(env).get("env")
     return layers
 
 
-def _packed(value, depth=0):
+def _packed(value: Any, depth: int = 0) -> Any:
     """Convert a value to JSON: scalars unchanged, others to [kind, ...]. Raises ``Opaque`` if it is not plain."""
     if depth > MOST_DEEP:
         raise Opaque
@@ -73,7 +74,7 @@ def _packed(value, depth=0):
     raise Opaque(type(value).__name__)
 
 
-def _unpacked(packed, before):
+def _unpacked(packed: Any, before: Any) -> Any:
     """Convert a value back from JSON. ``before``: the attribute's current value."""
     if not isinstance(packed, list):
         return packed

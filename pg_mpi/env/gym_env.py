@@ -5,11 +5,15 @@ whose bounds are the policy's -1 and 1.
 """
 
 import operator
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, RunError, UsageError, one_line
 from pg_mpi.env import env_state
+from pg_mpi.env.spaces import Spaces
 
 
 class GymEnv:
@@ -25,7 +29,15 @@ class GymEnv:
         own_state: whether the environment has its own ``state`` and ``restore``.
     """
 
-    def __init__(self, env_id, env, spaces, rng, squash, kept):
+    def __init__(
+        self,
+        env_id: str,
+        env: Any,
+        spaces: Spaces,
+        rng: np.random.Generator,
+        squash: Callable[[NDArray[Any]], NDArray[Any]],
+        kept: bool,
+    ) -> None:
         self._env_id, self._env, self._spaces, self._squash, self._kept = env_id, env, spaces, squash, kept
         self.own_state = all(callable(getattr(env, name, None)) for name in ("state", "restore"))
         if spaces.codes is None:
@@ -36,25 +48,25 @@ class GymEnv:
         self.draw_from(rng)
         self.reset()
 
-    def draw_from(self, rng):
+    def draw_from(self, rng: np.random.Generator) -> None:
         """Set the generator for the seeds of games."""
         self._rng = rng
 
-    def lives(self):
+    def lives(self) -> int:
         """Return 0: lives are not counted."""
         return 0
 
-    def reset(self):
+    def reset(self) -> None:
         """Start a new game with a new seed."""
-        observation, _ = self._told(self._env.reset(seed=int(self._rng.integers(2**31))), "reset", 2)
+        observation, _ = self._result(self._env.reset(seed=int(self._rng.integers(2**31))), "reset", 2)
         self.screen = self._numbers(observation)
         self._terminated = self._truncated = False
 
-    def step(self, action):
+    def step(self, action: Any) -> float:
         """Take an action, a code or an array (d,); return the reward. Raises ``RunError`` if it is not finite."""
         if self._spaces.codes is None:
             action = self._taken(action)
-        observation, given, self._terminated, self._truncated, _ = self._told(self._env.step(action), "step", 5)
+        observation, given, self._terminated, self._truncated, _ = self._result(self._env.step(action), "step", 5)
         self.screen = self._numbers(observation)
         try:
             reward = float(given)
@@ -64,15 +76,15 @@ class GymEnv:
             raise RunError(f"{self._env_id} gave a reward of {_short(given)}: rewards must be finite numbers")
         return reward
 
-    def over(self):
+    def over(self) -> bool:
         """Return True if the game has ended: terminated or truncated."""
         return bool(self._terminated or self._truncated)
 
-    def truncated(self):
+    def truncated(self) -> bool:
         """Return True if a limit, not the rules, ended the game."""
         return bool(self._truncated and not self._terminated)
 
-    def rgb(self):
+    def rgb(self) -> NDArray[np.uint8]:
         """Return the game in colour, uint8 (height, width, 3). Raises ``UsageError`` if it cannot be rendered."""
         try:
             picture = np.asarray(self._env.render(), dtype=np.uint8)
@@ -83,13 +95,13 @@ class GymEnv:
             raise UsageError(f"{self._env_id} cannot be rendered for --video: render() gave shape {picture.shape}")
         return np.ascontiguousarray(picture)
 
-    def state(self):
+    def state(self) -> bytes:
         """Return the state of the game as bytes, empty if it cannot be saved."""
         if not self._kept:
             return b""
         return bytes(memoryview(self._env.state())) if self.own_state else env_state.pack(self._env)
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> bool:
         """Continue from ``state`` bit for bit; return True. If it is empty, start a new game and return False."""
         if not state:
             self.reset()
@@ -103,19 +115,19 @@ class GymEnv:
         self._terminated = self._truncated = False
         return True
 
-    def close(self):
+    def close(self) -> None:
         """Close the windows and processes of the environment."""
         if callable(getattr(self._env, "close", None)):
             self._env.close()
 
-    def _told(self, answer, verb, count):
+    def _result(self, answer: Any, verb: str, count: int) -> Sequence[Any]:
         """Return the result of ``verb``. Raises ``RunError`` if it does not have ``count`` items."""
         if not isinstance(answer, (tuple, list)) or len(answer) != count:
             what = "(observation, reward, terminated, truncated, info)" if count == 5 else "(observation, info)"
             raise RunError(f"the {verb} of {self._env_id} gave {_short(answer)}, not {what}")
         return answer
 
-    def _numbers(self, observation):
+    def _numbers(self, observation: Any) -> NDArray[np.float32]:
         """Convert an observation to float32 (n,). Raises ``RunError`` for an invalid one."""
         if self._spaces.states:
             return self._one_hot(observation)
@@ -132,9 +144,9 @@ class GymEnv:
                 raise RunError(f"{self._env_id} gave an observation with {numbers[where[0]]} at index {where[0]}")
         return numbers
 
-    def _one_hot(self, observation):
+    def _one_hot(self, observation: Any) -> NDArray[np.float32]:
         """One-hot encode a discrete observation: float32 (n,)."""
-        first, states = self._spaces.first, self._spaces.states
+        first, states = self._spaces.first, cast(int, self._spaces.states)
         try:
             number = operator.index(observation) - first
         except TypeError:
@@ -145,7 +157,7 @@ class GymEnv:
         one_hot[number] = 1
         return one_hot
 
-    def _taken(self, action):
+    def _taken(self, action: NDArray[Any]) -> NDArray[Any]:
         """Scale an action to the environment's bounds, where it has any."""
         squashed = np.where(self._bounded, self._squash(action), action)
         taken = (self._middle + self._reach * squashed).astype(self._low.dtype)
@@ -153,31 +165,31 @@ class GymEnv:
 
 
 class VectorEncoder:
-    """Encoder that returns the latest observation unchanged. ``numbers``: its length."""
+    """Encoder that returns the latest observation unchanged, float32 (``size``,)."""
 
-    def __init__(self, numbers):
-        self._bytes = 4 * numbers
+    def __init__(self, numbers: int) -> None:
+        self.size = numbers
 
-    def start(self, screen):
+    def start(self, screen: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the observation, float32 (n,)."""
         self._now = screen
         return screen
 
     step = start
 
-    def state(self):
+    def state(self) -> bytes:
         """Return the current observation, float32 (n,), as bytes."""
         return self._now.tobytes()
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> NDArray[np.float32]:
         """Continue from ``state``; return the observation that was current then. Raises ValueError for another size."""
-        if len(state) != self._bytes:
-            raise ValueError(f"the saved observation has {len(state)} bytes, not {self._bytes}")
+        if len(state) != 4 * self.size:
+            raise ValueError(f"the saved observation has {len(state)} bytes, not {4 * self.size}")
         self._now = np.frombuffer(state, dtype=np.float32)
         return self._now
 
 
-def _short(value):
+def _short(value: object) -> str:
     """Return a value as one line of at most 80 characters."""
     text = one_line(value)
     return text if len(text) < 80 else f"{text[:76]} ..."
@@ -186,5 +198,5 @@ def _short(value):
 class IdentityActions:
     """Codes of continuous actions: each action is its own code."""
 
-    def __getitem__(self, action):
+    def __getitem__(self, action: Any) -> Any:
         return action

@@ -2,18 +2,22 @@
 
 import contextlib
 import dataclasses
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError, one_line
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import spaces as plain_spaces
 from pg_mpi.env.atari import atari_ids
 from pg_mpi.env.gym_env import GymEnv, IdentityActions, VectorEncoder
 from pg_mpi.env.spaces import Spaces, spaces_of
+from pg_mpi.features.encoder import Encoder
 
 MOST_NUMBERS = 5000  # limit on the size of an observation
 MOST_BYTES = 1 << 20  # limit on a saved state. Every env saves one in every round
@@ -32,57 +36,57 @@ class GymSpec:
     spaces: Spaces
     kept: bool
 
-    sparse: ClassVar = False  # observations are vectors
-    recovers: ClassVar = False  # an exception of the environment is a bug in it
+    sparse: ClassVar[bool] = False  # observations are vectors
+    recovers: ClassVar[bool] = False  # an exception of the environment is a bug in it
 
     @property
-    def gaussian(self):
+    def gaussian(self) -> bool:
         """Whether actions are continuous, drawn from a Gaussian."""
         return self.spaces.codes is None
 
     @property
-    def codes(self):
+    def codes(self) -> list[int] | IdentityActions:
         """The environment's code of each policy action."""
         return IdentityActions() if self.spaces.codes is None else self.spaces.codes
 
-    def inputs(self, config):
+    def inputs(self, config: TrainConfig) -> int:
         """Return the size of an observation."""
         return self.spaces.numbers
 
-    def origin(self, config):
+    def origin(self, config: TrainConfig) -> NDArray[np.float32]:
         """Return an example of an observation, float32 (n,)."""
         with contextlib.closing(self.make_game(config, stream(0, SURVEY))) as game:
             return game.screen
 
-    def try_features(self, config):
+    def try_features(self, config: TrainConfig) -> None:
         """Do nothing: the policy gets the environment's own observations."""
 
-    def make_game(self, config, rng, film=False):
+    def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> GymEnv:
         """Create an environment with a new game. ``film``: whether it renders images."""
         env = make(self.env_id, film)
         if spaces_of(env, self.env_id) != self.spaces:
             raise UsageError(f"the spaces of {self.env_id} have changed since the run began")
         return GymEnv(self.env_id, env, self.spaces, rng, np.tanh if config.squash == "tanh" else _clip, self.kept)
 
-    def make_encoder(self, config):
+    def make_encoder(self, config: TrainConfig) -> Encoder:
         """Create an encoder of the environment's observations."""
         return VectorEncoder(self.spaces.numbers)
 
-    def describe(self, config):
+    def describe(self, config: TrainConfig) -> list[str]:
         """Return lines for the banner: the actions, the observations, then warnings."""
-        spaces = self.spaces
+        spaces: Any = self.spaces
         does = f"actions of {_numbers(len(spaces.low))}" if spaces.codes is None else f"{len(spaces.codes)} actions"
         lines = [does, f"{_numbers(spaces.numbers)} observed"]
         if not self.kept:
             lines.append(f"the state of {self.env_id} cannot be saved: a resumed run restarts unfinished games")
         return lines
 
-    def saved(self):
+    def saved(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return (arrays, facts) for a checkpoint; see ``restored``."""
         return {}, {"environment": {"spaces": self.spaces.saved(), "kept": self.kept}}
 
 
-def check(config):
+def check(config: TrainConfig) -> None:
     """Raise ``UsageError`` for an unknown or unsupported environment."""
     numbers = _spaces(config.env_id).numbers
     if numbers > MOST_NUMBERS and config.policy == "usual":
@@ -92,13 +96,13 @@ def check(config):
         )
 
 
-def learn(config):
+def learn(config: TrainConfig) -> GymSpec:
     """Return the ``GymSpec`` of ``config``. Raises ``UsageError`` for an unknown or unsupported environment."""
     known = GymSpec(config.env_id, _spaces(config.env_id), kept=True)
     return dataclasses.replace(known, kept=_can_be_kept(known, config))
 
 
-def _spaces(env_id):
+def _spaces(env_id: str) -> Spaces:
     env = make(env_id)
     try:
         return spaces_of(env, env_id)
@@ -107,13 +111,13 @@ def _spaces(env_id):
             env.close()
 
 
-def restored(arrays, facts):
+def restored(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> GymSpec:
     """Restore a ``GymSpec`` from a checkpoint. Raises ValueError, KeyError or TypeError for malformed data."""
     saved = facts["environment"]
     return GymSpec(str(facts["identity"]["env_id"]), plain_spaces.restored(saved["spaces"]), bool(saved["kept"]))
 
 
-def make(env_id, film=False):
+def make(env_id: str, film: bool = False) -> Any:
     """Create an environment from a Gymnasium id or ``package.module:function``. Raises ``UsageError``."""
     if ":" in env_id:
         make_own = imported(env_id, "--env-id")
@@ -122,7 +126,9 @@ def make(env_id, film=False):
         if make_own is not None:
             raise UsageError(f"--env-id {env_id} must name a function or class, not {type(make_own).__name__}")
     try:
-        return gymnasium.make(env_id, disable_env_checker=True, **({"render_mode": "rgb_array"} if film else {}))
+        return gymnasium.make(
+            env_id, disable_env_checker=True, **cast(dict[str, Any], {"render_mode": "rgb_array"} if film else {})
+        )
     except gymnasium.error.UnregisteredEnv as error:
         atari = f"ALE/{env_id.partition('-')[0]}-v5"
         meant = f" (did you mean {atari}?)" if atari in atari_ids() else nearest(env_id, [*gymnasium.registry])
@@ -134,7 +140,7 @@ def make(env_id, film=False):
         raise UsageError(f"{env_id} cannot be created: {type(error).__name__}: {one_line(error)}") from None
 
 
-def _can_be_kept(known, config):
+def _can_be_kept(known: GymSpec, config: TrainConfig) -> bool:
     """Test whether a fresh and a used environment continue exactly from the saved state of another.
 
     Raises what the environment itself raises, and what its own ``state`` and ``restore`` raise.
@@ -145,16 +151,16 @@ def _can_be_kept(known, config):
             stack.callback(game.close)
         one, used, fresh = games
         before, there, after = TRIAL
-        _lived(one, known.spaces, before, stream(0, SURVEY, 3))
-        _lived(used, known.spaces, there, stream(0, SURVEY, 4))
+        _play_randomly(one, known.spaces, before, stream(0, SURVEY, 3))
+        _play_randomly(used, known.spaces, there, stream(0, SURVEY, 4))
         state = one.state()
         if len(state) > MOST_BYTES:
             return False
-        told = _lived(one, known.spaces, after, stream(0, SURVEY, 5))
+        expected = _play_randomly(one, known.spaces, after, stream(0, SURVEY, 5))
         for game in (used, fresh):
             try:
                 game.restore(state)
-                if _lived(game, known.spaces, after, stream(0, SURVEY, 5)) != told:
+                if _play_randomly(game, known.spaces, after, stream(0, SURVEY, 5)) != expected:
                     return False
             except Exception:  # any: the state cannot be saved
                 if game.own_state:
@@ -163,22 +169,24 @@ def _can_be_kept(known, config):
         return True
 
 
-def _lived(game, spaces, steps, rng):
+def _play_randomly(
+    game: GymEnv, spaces: Any, steps: int, rng: np.random.Generator
+) -> list[tuple[float, bool, bool, bytes]]:
     """Play random steps and return a list of their results. A new game follows one that ends."""
-    told = []
+    played = []
     for _ in range(steps):
         gaussian = spaces.codes is None
         action = rng.standard_normal(len(spaces.low)) if gaussian else spaces.codes[rng.integers(len(spaces.codes))]
-        told.append((game.step(action), game.over(), game.truncated(), game.screen.tobytes()))
+        played.append((game.step(action), game.over(), game.truncated(), game.screen.tobytes()))
         if game.over():
             game.draw_from(stream(int(rng.integers(2**31)), SURVEY))
             game.reset()
-    return told
+    return played
 
 
-def _clip(action):
+def _clip(action: NDArray[Any]) -> Any:
     return np.clip(action, -1.0, 1.0)
 
 
-def _numbers(count):
+def _numbers(count: int) -> str:
     return f"{count} number{'s' if count > 1 else ''}"

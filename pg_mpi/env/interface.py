@@ -3,6 +3,10 @@
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.features.encoder import Encoder
 
 
 class Environment(Protocol):
@@ -13,7 +17,7 @@ class Environment(Protocol):
             Others: float32 (n,), a new array each time.
     """
 
-    screen: Any
+    screen: NDArray[Any]
 
     def draw_from(self, rng: np.random.Generator) -> None:
         """Use ``rng`` for sticky actions, or for the seeds of games, from now on."""
@@ -33,7 +37,7 @@ class Environment(Protocol):
     def truncated(self) -> bool:
         """Whether a limit, not the rules, ended the game."""
 
-    def rgb(self) -> Any:
+    def rgb(self) -> NDArray[np.uint8]:
         """The last screen in colour, for videos: uint8 (height, width, 3)."""
 
     def state(self) -> bytes:
@@ -50,39 +54,41 @@ class Environment(Protocol):
 
 
 class EnvSpec(Protocol):
-    """What a run knows of its environment before it plays. ``AtariSpec`` and ``GymSpec`` follow it.
+    """What a run knows of its environment before it plays. ``AtariSpec`` and ``GymSpec`` follow it."""
 
-    ``config`` is a ``TrainConfig``.
+    @property
+    def codes(self) -> Any:
+        """The environment's code for each of the policy's actions."""
 
-    Attributes:
-        codes: the environment's code for each of the policy's actions.
-        sparse: whether an observation is a set of active inputs.
-        recovers: whether an exception of the environment is answered with a new one.
-        gaussian: whether actions are vectors of numbers, drawn from a normal distribution.
-    """
+    @property
+    def sparse(self) -> bool:
+        """Whether an observation is a set of active inputs."""
 
-    codes: Any
-    sparse: bool
-    recovers: bool
-    gaussian: bool
+    @property
+    def recovers(self) -> bool:
+        """Whether an exception of the environment is answered with a new one."""
 
-    def inputs(self, config: Any) -> int:
+    @property
+    def gaussian(self) -> bool:
+        """Whether actions are vectors of numbers, drawn from a normal distribution."""
+
+    def inputs(self, config: TrainConfig) -> int:
         """The size of an observation: how many inputs may be active, or how many numbers there are."""
 
-    def origin(self, config: Any) -> Any:
+    def origin(self, config: TrainConfig) -> NDArray[np.float32] | tuple[()]:
         """A typical observation, float32 (n,), for the running mean to start from; empty for active inputs."""
 
-    def make_game(self, config: Any, rng: np.random.Generator, film: bool = False) -> Environment:
+    def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> Environment:
         """A new environment with a new game. ``film``: whether ``rgb`` will be called."""
 
-    def make_encoder(self, config: Any) -> Any:
-        """What turns ``screen`` into observations: see ``features.encoder.Encoder``."""
+    def make_encoder(self, config: TrainConfig) -> Encoder:
+        """What turns ``screen`` into observations."""
 
-    def try_features(self, config: Any) -> None:
+    def try_features(self, config: TrainConfig) -> None:
         """Play some steps with custom features. Raises ``UsageError``."""
 
-    def describe(self, config: Any) -> list[str]:
+    def describe(self, config: TrainConfig) -> list[str]:
         """Lines for the banner: the actions, the observations, then warnings."""
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def saved(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """(arrays, facts for JSON) for a checkpoint."""

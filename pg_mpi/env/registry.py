@@ -1,9 +1,24 @@
 """Select the specification module for an ``--env-id``."""
 
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import atari_spec
+from pg_mpi.env.interface import EnvSpec
 
 
-def _kind(env_id):
+class _Kind(Protocol):
+    """A module of specifications."""
+
+    def check(self, config: TrainConfig) -> None: ...
+    def learn(self, config: TrainConfig) -> EnvSpec: ...
+    def restored(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> EnvSpec: ...
+
+
+def _kind(env_id: str) -> _Kind:
     """Return the module whose ``check``, ``learn`` and ``restored`` handle an environment."""
     if env_id.startswith("ALE/"):
         return atari_spec
@@ -12,16 +27,16 @@ def _kind(env_id):
     return gym_spec
 
 
-def check(config):
+def check(config: TrainConfig) -> None:
     """Raise ``UsageError`` for an unknown env_id, without playing."""
     _kind(config.env_id).check(config)
 
 
-def learn(config):
+def learn(config: TrainConfig) -> EnvSpec:
     """Return the specification of the environment of ``config``. Raises ``UsageError`` for an unknown env_id."""
     return _kind(config.env_id).learn(config)
 
 
-def restored(env_id, arrays, facts):
+def restored(env_id: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> EnvSpec:
     """Restore a specification from a checkpoint. Raises ValueError, KeyError or TypeError for malformed data."""
     return _kind(env_id).restored(arrays, facts)

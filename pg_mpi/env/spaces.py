@@ -1,6 +1,8 @@
 """Observation and action spaces as plain numbers, from Gymnasium's spaces or objects with the same attributes."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,27 +21,31 @@ class Spaces:
         codes: the environment's code of each Discrete action; None for a Box.
     """
 
-    shape: tuple
+    shape: tuple[int, ...]
     states: int | None
     first: int
-    low: tuple | None
-    high: tuple | None
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
     dtype: str | None
-    codes: list | None
+    codes: list[int] | None
 
     @property
-    def numbers(self):
+    def numbers(self) -> int:
         """Size of an observation."""
         return self.states or int(np.prod(self.shape, dtype=np.int64))
 
-    def saved(self):
+    def saved(self) -> dict[str, Any]:
         """Return the spaces as a dict that can be written as JSON."""
         return dataclasses.asdict(self)
 
 
-def spaces_of(env, env_id):
+def spaces_of(env: Any, env_id: str) -> Spaces:
     """Return the ``Spaces`` of an environment. Raises ``UsageError`` if they are not supported."""
+    seen: Any
+    taken: Any
     seen, taken = getattr(env, "observation_space", None), getattr(env, "action_space", None)
+    shape: tuple[int, ...]
+    states: int | None
     shape, states, first = (), None, 0
     if _is_discrete(seen):
         states, first = int(seen.n), int(getattr(seen, "start", 0))
@@ -63,8 +69,10 @@ def spaces_of(env, env_id):
     return spaces
 
 
-def restored(saved):
+def restored(saved: Mapping[str, Any]) -> Spaces:
     """Restore ``Spaces`` from ``saved``. Raises ValueError, KeyError or TypeError for malformed data."""
+    low: Any
+    high: Any
     low, high = (None if saved[name] is None else tuple(map(float, saved[name])) for name in ("low", "high"))
     codes = None if saved["codes"] is None else [int(code) for code in saved["codes"]]
     states = None if saved["states"] is None else int(saved["states"])
@@ -76,10 +84,10 @@ def restored(saved):
     return spaces
 
 
-def _is_discrete(space):
+def _is_discrete(space: Any) -> bool:
     return hasattr(space, "n") and np.ndim(space.n) == 0 and tuple(getattr(space, "shape", None) or ()) == ()
 
 
-def _is_box(space, kinds="fiub"):
+def _is_box(space: Any, kinds: str = "fiub") -> bool:
     numbers = getattr(space, "dtype", None)
     return hasattr(space, "low") and hasattr(space, "shape") and np.dtype(numbers or np.float32).kind in kinds

@@ -17,9 +17,11 @@ calibration and no bins by size. Its three-way offsets are not used here.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from pg_mpi.features.foreground import WIDTH
+from pg_mpi.features.blobs import Blob
+from pg_mpi.features.foreground import WIDTH, Run
 
 MOST_PAIRS = 256  # limit on movers x blobs of a screen; above it relations and crossings are omitted
 HEIGHT = 256  # upper bound of the height of a screen
@@ -51,9 +53,9 @@ class Layout:
         size: number of inputs.
     """
 
-    def __init__(self, colours):
+    def __init__(self, colours: int) -> None:
         one, two = (colours,), (colours, colours)
-        shapes = {
+        shapes: dict[str, tuple[int, ...]] = {
             "tiles": one + _TILES,
             "rows": one + _ROWS,
             "columns": one + _COLUMNS,
@@ -63,6 +65,7 @@ class Layout:
             "crossings": one + _BESIDE,
             "drifting": one + _BESIDE + DRIFT,
         }
+        self._blocks: dict[str, tuple[int, tuple[int, ...]]]
         self._blocks, self.size = {}, 0
         for name, shape in shapes.items():
             self._blocks[name] = self.size, shape
@@ -71,7 +74,7 @@ class Layout:
                 size *= length
             self.size += size
 
-    def number(self, block, *indices):
+    def number(self, block: str, *indices: int) -> int:
         """Return the number of an input from its indices within a block."""
         first, shape = self._blocks[block]
         number = 0
@@ -81,7 +84,7 @@ class Layout:
         return first + number
 
 
-def tiles(runs, layout):
+def tiles(runs: Iterable[Run], layout: Layout) -> set[int]:
     """Return the set of inputs of the tiles that runs touch."""
     touched = {
         (colour, row // TILE, tile)
@@ -91,9 +94,9 @@ def tiles(runs, layout):
     return {layout.number("tiles", *tile) for tile in touched}
 
 
-def inputs(blobs, layout):
+def inputs(blobs: Sequence[Blob], layout: Layout) -> set[int]:
     """Return the set of inputs of tracked blobs, without the tiles."""
-    found = set()
+    found: set[int] = set()
     for blob in blobs:
         row, column = blob.y // 2, blob.x // 2
         found.add(layout.number("rows", blob.colour, row, column // BANDS))
@@ -112,7 +115,7 @@ def inputs(blobs, layout):
     return found
 
 
-def _relation(mover, other, layout):
+def _relation(mover: Blob, other: Blob, layout: Layout) -> Iterator[int]:
     """Yield the offset of a mover from another blob: with both colours, and with the mover's direction."""
     offsets = signed_bin(_half(mover.y - other.y), OCTAVES), signed_bin(_half(mover.x - other.x), OCTAVES)
     place = mover.colour, other.colour, *offsets
@@ -120,7 +123,7 @@ def _relation(mover, other, layout):
     yield layout.number("relations", *place[1:], 1 + _sign(mover.vy), 1 + _sign(mover.vx))
 
 
-def _crossing(mover, other, axis, layout):
+def _crossing(mover: Blob, other: Blob, axis: int, layout: Layout) -> Iterator[int]:
     """Yield the inputs of a mover that reaches another blob's column (axis 0) or row (axis 1)."""
     speed, away = (mover.vx, other.x - mover.x) if axis == 0 else (mover.vy, other.y - mover.y)
     if speed * away <= 0 or abs(away) > LONGEST * abs(speed):
@@ -136,27 +139,27 @@ def _crossing(mover, other, axis, layout):
     yield layout.number("drifting", *place, *drift_bins(drift, change))
 
 
-def signed_bin(number, ends):
+def signed_bin(number: int, ends: Sequence[int]) -> int:
     """Return the bin of a number by sign and size, 0 to 2 len(ends). ``ends``: upper end of each bin but the last."""
     size = bisect_left(ends, abs(number))
     return len(ends) + (size if number > 0 else -size)
 
 
-def time_bin(steps):
+def time_bin(steps: float) -> int:
     """Return the bin of a number of steps ahead, above 0 and at most LONGEST: 0 up to 1 step, then by octaves."""
     return (ceil(steps) - 1).bit_length()
 
 
-def drift_bins(step, change):
+def drift_bins(step: int, change: int) -> tuple[int, int]:
     """Return the bins of a blob's step along a line and of its change since the previous step."""
     turns = (change > CHANGE) - (change < -CHANGE) if step else 0
     return signed_bin(step, DRIFTS), 1 + turns
 
 
-def _half(number):
+def _half(number: int) -> int:
     """Return half of a number, rounded towards zero as in C."""
     return int(number / 2)
 
 
-def _sign(number):
+def _sign(number: int) -> int:
     return (number > 0) - (number < 0)

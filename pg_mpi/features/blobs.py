@@ -5,9 +5,10 @@ touch, corners included; runs of one row if at most one pixel is between them. T
 its bounding box in half pixels (top + bottom row, left + right column), which is an integer.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from pg_mpi.features.foreground import WIDTH
+from pg_mpi.features.foreground import WIDTH, Run
 
 MOST_RUNS, MOST_BLOBS = 1024, 96  # limits per screen; above them no blobs are found
 REACH = 8  # a blob moves by at most 1 / REACH of the screen in one step
@@ -28,18 +29,18 @@ class Blob(NamedTuple):
     ax: int = 0
 
     @property
-    def moves(self):
+    def moves(self) -> bool:
         """Whether the blob moved in this step."""
         return bool(self.vy or self.vx)
 
 
-def find(runs):
+def find(runs: Sequence[Run]) -> list[Blob] | None:
     """Find the blobs of a screen from its runs: a list in scan order, or None if there are too many."""
     if len(runs) > MOST_RUNS:
         return None
     parents = list(range(len(runs)))
 
-    def root(i):
+    def root(i: int) -> int:
         while parents[i] != i:
             i = parents[i]
         return i
@@ -54,7 +55,7 @@ def find(runs):
             if other_colour == colour and other_first <= last + reach and other_last >= first - reach:
                 one, two = root(k), root(i)
                 parents[max(one, two)] = min(one, two)
-    boxes = {}
+    boxes: dict[int, list[int]] = {}
     for i, (row, first, last, colour) in enumerate(runs):
         box = boxes.setdefault(root(i), [row, row, first, last, colour])
         box[1], box[2], box[3] = max(box[1], row), min(box[2], first), max(box[3], last)
@@ -66,7 +67,7 @@ def find(runs):
     ]
 
 
-def track(now, before, height):
+def track(now: Sequence[Blob], before: Sequence[Blob], height: int) -> list[Blob]:
     """Return the blobs ``now``, each with its step since ``before``.
 
     A blob is matched with the nearest previous blob of its colour class within reach, or the first of equally near
@@ -75,8 +76,8 @@ def track(now, before, height):
     return [_tracked(blob, before, 2 * (height // REACH), 2 * (WIDTH // REACH)) for blob in now]
 
 
-def _tracked(blob, before, reach_y, reach_x):
-    def distance(other):
+def _tracked(blob: Blob, before: Sequence[Blob], reach_y: int, reach_x: int) -> Blob:
+    def distance(other: Blob) -> int:
         sizes = abs(blob.height - other.height) + abs(blob.width - other.width)
         return abs(blob.y - other.y) + abs(blob.x - other.x) + SIZE_WEIGHT * sizes
 

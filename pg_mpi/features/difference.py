@@ -7,7 +7,12 @@ colours, else 0. Input p of the first 6,400 is active if position p changed to 1
 Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016).
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.features.foreground import Scene
 
 SIDE = 80
 POSITIONS = SIDE * SIDE
@@ -18,36 +23,36 @@ class DifferenceEncoder:
 
     size = 2 * POSITIONS
 
-    def __init__(self, scene):
+    def __init__(self, scene: Scene) -> None:
         self._backgrounds = np.ascontiguousarray(_crop(scene.backgrounds))
 
-    def start(self, screen):
+    def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``. No input is active."""
         self._before = self._now = self._active(screen)
         return self._changed()
 
-    def step(self, screen):
+    def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         self._before, self._now = self._now, self._active(screen)
         return self._changed()
 
-    def _active(self, screen):
+    def _active(self, screen: NDArray[np.uint8]) -> Any:
         return (_crop(screen) != self._backgrounds).all(axis=0).ravel()
 
-    def _changed(self):
+    def _changed(self) -> NDArray[np.int64]:
         became, ceased = self._now & ~self._before, self._before & ~self._now
         return np.concatenate((became.nonzero()[0], ceased.nonzero()[0] + POSITIONS))
 
-    def state(self):
+    def state(self) -> bytes:
         """See ``Encoder``: the positions of the previous and the current screen as packed bits."""
         return np.packbits([self._before, self._now]).tobytes()
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> NDArray[np.int64]:
         """See ``Encoder``."""
         bits = np.unpackbits(np.frombuffer(state, dtype=np.uint8)).astype(bool)
         self._before, self._now = bits.reshape(2, POSITIONS)
         return self._changed()
 
 
-def _crop(screen):
+def _crop(screen: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return screen[..., 35:195:2, ::2]

@@ -3,9 +3,10 @@
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.features import blob_inputs, blobs
-from pg_mpi.features.foreground import runs
+from pg_mpi.features.foreground import Scene, runs
 
 
 class Encoder(Protocol):
@@ -23,43 +24,43 @@ class Encoder(Protocol):
 
     size: int
 
-    def __init__(self, scene: Any) -> None: ...
+    def __init__(self, scene: Scene) -> None: ...
 
-    def start(self, screen: Any) -> Any:
+    def start(self, screen: NDArray[Any]) -> NDArray[Any]:
         """Return the observation of a game's first screen, uint8 (H, 160), palette indices."""
 
-    def step(self, screen: Any) -> Any:
+    def step(self, screen: NDArray[Any]) -> NDArray[Any]:
         """Return the observation after one more step. ``screen`` is one buffer that every step overwrites."""
 
     def state(self) -> bytes:
         """Return the current observation and all that the next one depends on besides the next screen."""
 
-    def restore(self, state: bytes) -> Any:
+    def restore(self, state: bytes) -> NDArray[Any]:
         """Continue from ``state``; return the observation that was current then. Raises ValueError if malformed."""
 
 
 class BlobEncoder:
     """General features of any game, see ``blob_inputs``. The reference implementation of ``encoder.c``."""
 
-    def __init__(self, scene):
+    def __init__(self, scene: Scene) -> None:
         self._scene, self._layout = scene, blob_inputs.Layout(scene.colours)
         self.size = self._layout.size
-        self._seen = []
+        self._seen: list[blobs.Blob] = []
 
     @property
-    def blobs(self):
+    def blobs(self) -> list[blobs.Blob]:
         """Tracked blobs of the last screen, a list of ``Blob``."""
         return self._seen
 
-    def start(self, screen):
+    def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._observe(screen, first=True)
 
-    def step(self, screen):
+    def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._observe(screen, first=False)
 
-    def _observe(self, screen, first):
+    def _observe(self, screen: NDArray[np.uint8], first: bool) -> NDArray[np.int64]:
         found = runs(screen, self._scene)
         now = blobs.find(found) or []
         self._seen = now if first else blobs.track(now, self._seen, self._scene.height)
@@ -67,19 +68,19 @@ class BlobEncoder:
         self._observation = np.array(sorted(active), dtype=np.int64)
         return self._observation
 
-    def state(self):
+    def state(self) -> bytes:
         """See ``Encoder``: the number of blobs, int32; the blobs, int16; the observation, int32."""
         seen = np.array(self._seen, dtype="<i2")
         return np.int32(len(seen)).tobytes() + seen.tobytes() + self._observation.astype("<i4").tobytes()
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> NDArray[np.int64]:
         """See ``Encoder``."""
         seen, self._observation = unpack(state, self.size)
         self._seen = [blobs.Blob(*map(int, row)) for row in seen]
         return self._observation
 
 
-def unpack(state, size):
+def unpack(state: bytes, size: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
     """Unpack a state of the general features: blobs int16 (n, fields), observation int64 (m,). Raises ValueError."""
     fields = len(blobs.Blob._fields)
     count = int(np.frombuffer(state[:4], dtype="<i4")[0])

@@ -1,8 +1,12 @@
 """Screen → foreground: the pixels that differ from their background colours, as horizontal runs."""
 
 import dataclasses
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
+
+Run = tuple[int, int, int, int]  # row, first column, last column, colour class
 
 WIDTH = 160  # of every Atari screen; heights differ
 
@@ -16,21 +20,21 @@ class Scene:
         classes: uint8 (256,), colour class of each palette index, from 0.
     """
 
-    backgrounds: np.ndarray
-    classes: np.ndarray
+    backgrounds: NDArray[np.uint8]
+    classes: NDArray[np.uint8]
 
     @property
-    def height(self):
+    def height(self) -> int:
         """Number of rows of a screen."""
-        return self.backgrounds.shape[1]
+        return cast(int, self.backgrounds.shape[1])
 
     @property
-    def colours(self):
+    def colours(self) -> int:
         """Number of colour classes."""
         return int(self.classes.max()) + 1
 
 
-def runs(screen, scene):
+def runs(screen: NDArray[np.uint8], scene: Scene) -> list[Run]:
     """Find the horizontal runs of foreground pixels of one colour class, in scan order.
 
     A pixel is in the foreground if it differs from all of its background colours.

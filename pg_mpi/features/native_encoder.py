@@ -11,12 +11,15 @@ import sys
 import sysconfig
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.features import blob_inputs
 from pg_mpi.features.blobs import MOST_BLOBS, Blob
 from pg_mpi.features.encoder import unpack
+from pg_mpi.features.foreground import Scene
 
 _BLOBS = np.dtype([("count", "i4"), ("blob", [(name, "i2") for name in Blob._fields], MOST_BLOBS)])
 _MEMORY = np.dtype(
@@ -27,7 +30,7 @@ _MEMORY = np.dtype(
 )
 
 
-def _load():
+def _load() -> tuple[Any, str | None]:
     """Return (library, None), or (None, reason).
 
     The library must be compiled from this folder's ``encoder.c``. It may belong to another copy of the package on
@@ -55,7 +58,7 @@ _found = np.empty(LIBRARY.encoder_most_found() if LIBRARY else 0, dtype=np.int64
 class NativeEncoder:
     """``BlobEncoder`` in C, with the same arguments, methods and arrays."""
 
-    def __init__(self, scene):
+    def __init__(self, scene: Scene) -> None:
         self.size = blob_inputs.Layout(scene.colours).size
         self._shape = scene.height, scene.backgrounds.shape[2]
         self._arrays = [np.ascontiguousarray(array, dtype=np.uint8) for array in (scene.backgrounds, scene.classes)]
@@ -64,43 +67,44 @@ class NativeEncoder:
         memory["found"] = _found.ctypes.data
         memory["height"], memory["background_count"] = scene.height, len(scene.backgrounds)
         memory["colours"] = scene.colours
+        self._screen: NDArray[np.uint8] | None
         self._screen, self._at = None, ctypes.c_void_p(memory.ctypes.data)
         self._start, self._step = LIBRARY.encoder_start, LIBRARY.encoder_step
 
     @property
-    def blobs(self):
+    def blobs(self) -> list[Blob]:
         """Tracked blobs of the last screen, a list of ``Blob``."""
         return [Blob(*row) for row in self._rows().tolist()]
 
-    def start(self, screen):
+    def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         self._face(screen)
         self._observation = _found[: self._start(self._at)].copy()
         return self._observation
 
-    def step(self, screen):
+    def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         if screen is not self._screen:
             self._face(screen)
         self._observation = _found[: self._step(self._at)].copy()
         return self._observation
 
-    def _face(self, screen):
+    def _face(self, screen: NDArray[np.uint8]) -> None:
         if screen.dtype != np.uint8 or not screen.flags.c_contiguous or screen.shape != self._shape:
             raise ValueError(f"a screen must be contiguous uint8 {self._shape}, not {screen.dtype} {screen.shape}")
         self._screen = screen
         self._memory["screen"] = screen.ctypes.data
 
-    def _rows(self):
+    def _rows(self) -> Any:
         seen = self._memory["seen"][int(self._memory["now"])]
         return seen["blob"][: seen["count"]]
 
-    def state(self):
+    def state(self) -> bytes:
         """See ``BlobEncoder.state``."""
-        rows = self._rows()
+        rows: NDArray[Any] = self._rows()
         return np.int32(len(rows)).tobytes() + rows.tobytes() + self._observation.astype("<i4").tobytes()
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> NDArray[np.int64]:
         """See ``Encoder``."""
         rows, self._observation = unpack(state, self.size)
         seen = self._memory["seen"][int(self._memory["now"])]

@@ -4,9 +4,16 @@ They extend the general features, whose crossings ignore borders. Use ``--featur
 ``--preset pong``.
 """
 
+from typing import Any, cast
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.features.blob_inputs import DRIFT, HALVES, LONGEST, TIMES, drift_bins, signed_bin, time_bin
+from pg_mpi.features.blobs import Blob
+from pg_mpi.features.encoder import BlobEncoder
+from pg_mpi.features.foreground import Scene
+from pg_mpi.features.native_encoder import NativeEncoder
 from pg_mpi.features.registry import OURS
 
 TOP, BOTTOM = 71, 383  # half pixels: centre of the ball at the upper and lower border
@@ -16,33 +23,33 @@ SHAPE = (2, TIMES, 2 * len(HALVES) + 1, *DRIFT)  # direction, steps, offset on a
 class Courses:
     """General features and reflected crossings; see ``Encoder``."""
 
-    def __init__(self, scene):
-        self._general = OURS["blobs"](scene)
+    def __init__(self, scene: Scene) -> None:
+        self._general = cast(BlobEncoder | NativeEncoder, OURS["blobs"](scene))
         self.size = self._general.size + int(np.prod(SHAPE))
 
-    def start(self, screen):
+    def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._with_courses(self._general.start(screen))
 
-    def step(self, screen):
+    def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._with_courses(self._general.step(screen))
 
-    def state(self):
+    def state(self) -> bytes:
         """See ``Encoder``."""
         return self._general.state()
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._with_courses(self._general.restore(state))
 
-    def _with_courses(self, observation):
+    def _with_courses(self, observation: NDArray[np.int64]) -> NDArray[np.int64]:
         blobs = self._general.blobs
-        found = {course(mover, other) for mover in blobs if mover.vx for other in blobs} - {None}
+        found: set[Any] = {course(mover, other) for mover in blobs if mover.vx for other in blobs} - {None}
         return np.append(observation, np.array(sorted(found), dtype=np.int64) + self._general.size)
 
 
-def course(mover, other):
+def course(mover: Blob, other: Blob) -> int | None:
     """Return the number of the input of a mover that reaches another blob's column, or None if it does not."""
     steps = (other.x - mover.x) / mover.vx
     if not 0 < steps <= LONGEST:

@@ -1,14 +1,18 @@
 """Select the encoder class for ``--features``, and check custom encoders."""
 
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.features import native_encoder
 from pg_mpi.features.difference import DifferenceEncoder
-from pg_mpi.features.encoder import BlobEncoder
+from pg_mpi.features.encoder import BlobEncoder, Encoder
+from pg_mpi.features.foreground import Scene
 from pg_mpi.features.native_encoder import NativeEncoder
 
 TRIAL = 50  # steps of play in the trial of custom features before a run
@@ -16,7 +20,7 @@ TRIAL = 50  # steps of play in the trial of custom features before a run
 OURS = {"blobs": NativeEncoder if native_encoder.LIBRARY else BlobEncoder, "difference": DifferenceEncoder}
 
 
-def encoder_class(name):
+def encoder_class(name: str) -> Callable[[Scene], Encoder]:
     """Return the class of ``--features``. Raises ``UsageError`` for an unknown name or a failed import."""
     if name in OURS:
         return OURS[name]
@@ -24,13 +28,13 @@ def encoder_class(name):
         raise UsageError(
             f"unknown --features {name!r}{nearest(name, OURS)}: use {', '.join(OURS)} or package.module:Class"
         )
-    found = imported(name, "--features")
+    found: Callable[[Scene], Encoder] | None = imported(name, "--features")
     if not callable(found):
         raise UsageError(f"--features {name} names no class")
     return found
 
 
-def make_encoder(name, scene):
+def make_encoder(name: str, scene: Scene) -> Encoder:
     """Create an encoder of one env. Custom ones raise ``RunError`` at each step with an invalid observation."""
     made = encoder_class(name)
     return made(scene) if name in OURS else CheckedEncoder(name, made(scene))
@@ -39,32 +43,32 @@ def make_encoder(name, scene):
 class CheckedEncoder:
     """Wrapper that checks a custom ``Encoder``. Any fault raises a one-line ``RunError`` that names it."""
 
-    def __init__(self, name, encoder):
+    def __init__(self, name: str, encoder: Encoder) -> None:
         self._name, self._encoder = name, encoder
         self.size = encoder.size
         if not isinstance(self.size, int) or self.size < 1:
             raise RunError(f"--features {name}: size must be a whole number of at least 1, not {self.size!r}")
 
-    def start(self, screen):
+    def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._checked(self._call("start", screen))
 
-    def step(self, screen):
+    def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._checked(self._call("step", screen))
 
-    def state(self):
+    def state(self) -> bytes:
         """See ``Encoder``."""
         state = self._call("state")
         if not isinstance(state, bytes):
             raise RunError(f"--features {self._name}: state() gave {type(state).__name__}, not bytes")
         return state
 
-    def restore(self, state):
+    def restore(self, state: bytes) -> NDArray[np.int64]:
         """See ``Encoder``."""
         return self._checked(self._call("restore", state))
 
-    def _call(self, verb, *args):
+    def _call(self, verb: str, *args: Any) -> Any:
         try:
             return getattr(self._encoder, verb)(*args)
         except Exception as error:  # any: user code
@@ -72,7 +76,7 @@ class CheckedEncoder:
             reason = one_line(error)
             raise RunError(f"--features {self._name}: {verb} raised {type(error).__name__}: {reason}") from None
 
-    def _checked(self, observation):
+    def _checked(self, observation: Any) -> NDArray[np.int64]:
         found = observation
         if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
             kind = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
@@ -87,7 +91,7 @@ class CheckedEncoder:
         return found
 
 
-def try_out(name, scene, game, codes, rng):
+def try_out(name: str, scene: Scene, game: Any, codes: list[int], rng: np.random.Generator) -> None:
     """Test custom features on random steps and on a saved state. Raises ``UsageError`` if they fail."""
     try:
         encoder, other = make_encoder(name, scene), make_encoder(name, scene)

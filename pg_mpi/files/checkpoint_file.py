@@ -12,8 +12,11 @@ import os
 import re
 import stat
 import zipfile
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, one_line
 from pg_mpi.files.run_folder import replacing
@@ -21,35 +24,37 @@ from pg_mpi.files.run_folder import replacing
 NAME = re.compile(r"step-(\d{12})\.npz")
 LARGEST = 4 << 30  # bytes; larger files are refused
 
+Arrays = dict[str, NDArray[Any]]
 
-def path_of(folder, env_steps):
+
+def path_of(folder: str, env_steps: int) -> str:
     """The file name of the checkpoint after ``env_steps`` agent steps."""
     return os.path.join(folder, f"step-{env_steps:012d}.npz")
 
 
-def listing(folder):
+def listing(folder: str) -> list[str]:
     """The checkpoints in ``folder``, newest first."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return [os.path.join(folder, name) for name in sorted(filter(NAME.fullmatch, names), reverse=True)]
 
 
-def candidates(source):
+def candidates(source: str) -> list[str]:
     """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file."""
     return [source] if os.path.isfile(source) else listing(os.path.join(source, "checkpoints"))
 
 
-def save(path, arrays, facts, keep=3):
+def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], keep: int = 3) -> None:
     """Write a checkpoint atomically and remove all but the newest ``keep``. A kill leaves older ones intact.
 
     A temporary file in the same folder, fsync, ``os.replace``, fsync of the folder.
 
     Args:
-        arrays: dict of name → array of numbers.
-        facts: JSON-able dict.
+        arrays: of numbers, by name.
+        facts: JSON-able.
     """
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
-    content = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+    content: dict[str, Any] = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
     with replacing(path) as file:
         np.savez(file, **content)
@@ -60,7 +65,7 @@ def save(path, arrays, facts, keep=3):
                 os.remove(old)
 
 
-def load(path):
+def load(path: str) -> tuple[Arrays, dict[str, Any]]:
     """Load the arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
     try:
         about = os.stat(path)
@@ -82,7 +87,7 @@ def load(path):
     return content, facts
 
 
-def load_newest(source, warn):
+def load_newest(source: str, warn: Callable[[str], object]) -> tuple[str, Arrays, dict[str, Any]] | None:
     """Load the newest usable checkpoint of a run folder, or one file: (path, arrays, facts), or None.
 
     ``warn(line)`` is called for each damaged one that is skipped. Raises ``CheckpointError`` if there are checkpoints
@@ -99,7 +104,7 @@ def load_newest(source, warn):
     return None
 
 
-def set_aside(folder, good):
+def set_aside(folder: str, good: str) -> None:
     """Rename the damaged checkpoints that are newer than ``good``, so that they are not loaded again."""
     for path in listing(os.path.join(folder, "checkpoints")):
         if path == good:
@@ -107,7 +112,7 @@ def set_aside(folder, good):
         os.replace(path, path + ".damaged")
 
 
-def _arrays(archive):
+def _arrays(archive: zipfile.ZipFile) -> Arrays:
     """Read all arrays of an uncompressed npz, each checked against its header."""
     content = {}
     for member in archive.infolist():
@@ -118,7 +123,7 @@ def _arrays(archive):
     return content
 
 
-def _array(file, size):
+def _array(file: IO[bytes], size: int) -> NDArray[Any]:
     """Read the array of numbers in a npy file of ``size`` bytes, after checking its header against the size."""
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
@@ -132,7 +137,7 @@ def _array(file, size):
     return np.frombuffer(file.read(), dtype=dtype, count=count).reshape(shape)
 
 
-def _digest(content):
+def _digest(content: Mapping[str, NDArray[Any]]) -> bytes:
     """SHA-256 of the names, types, shapes and bytes of all arrays but the checksum itself."""
     digest = hashlib.sha256()
     for name in sorted(content):
@@ -142,7 +147,7 @@ def _digest(content):
     return digest.digest()
 
 
-def _sync_folder(folder):
+def _sync_folder(folder: str) -> None:
     """Make a rename in the folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -13,12 +13,14 @@ import csv
 import io
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files.run_folder import write_text
 
 
-def make_folder(path, flag="--out"):
+def make_folder(path: str, flag: str = "--out") -> None:
     """Make the folder of ``flag``. Raises ``UsageError`` if it cannot be written."""
     try:
         os.makedirs(path, exist_ok=True)
@@ -28,8 +30,10 @@ def make_folder(path, flag="--out"):
         raise UsageError(f"{flag} {path} cannot be written: give another folder")
 
 
-def write_csv(path, kind, version, rows, facts):
-    """Write ``rows``, dicts with the same keys, below a header of ``facts``, atomically."""
+def write_csv(
+    path: str | os.PathLike[str], kind: str, version: int, rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
+) -> None:
+    """Write ``rows``, which have the same keys, below a header of ``facts``, atomically."""
     file = io.StringIO()
     file.write(f"# pg_mpi {kind} {version}\n")
     for name, value in facts.items():

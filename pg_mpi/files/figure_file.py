@@ -4,6 +4,8 @@ import contextlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,9 @@ from pg_mpi.config.errors import UsageError
 
 
 @contextlib.contextmanager
-def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
+def axes_of(
+    path: str | os.PathLike[str], columns: int = 1, rows: int = 1, size: tuple[float, float] = (8, 4.2)
+) -> Iterator[Any]:
     """Context with the axes of a figure, or a row or column of them; saves it to ``path`` at the end."""
     import matplotlib
 
@@ -26,7 +30,7 @@ def axes_of(path, columns=1, rows=1, size=(8, 4.2)):
     plt.close(figure)
 
 
-def check_picture(path, flag):
+def check_picture(path: str, flag: str) -> None:
     """Raise ``UsageError`` unless a figure can be written to ``path``."""
     if not importlib.util.find_spec("matplotlib"):
         raise UsageError(f"{flag} needs matplotlib: pip install 'pg_mpi[plot]'")
@@ -37,7 +41,7 @@ def check_picture(path, flag):
         raise UsageError(f"{flag} {path} cannot be written: give a file in another folder")
 
 
-def picture(draw, path, *content):
+def picture(draw: Callable[..., object], path: str | os.PathLike[str], *content: Any) -> str | None:
     """Draw ``path`` with ``draw(path, *content)`` and return it; None, with a message, without matplotlib."""
     if importlib.util.find_spec("matplotlib"):
         draw(path, *content)

@@ -5,8 +5,10 @@ import json
 import os
 import sys
 import time
+from typing import Any, TextIO
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.config.settings import TrainConfig
 
 
 class MetricsLog:
@@ -17,19 +19,19 @@ class MetricsLog:
         last: the update of the last line, 0 if there is none.
     """
 
-    def __init__(self, path, update):
+    def __init__(self, path: str, update: int) -> None:
         """Open ``path`` after ``update``. Later lines belong to updates that were not saved, and are removed."""
         lines = _read(path)
-        self.seconds_before = lines[-1].get("wall_s", 0.0) if lines else 0.0
+        self.seconds_before: float = lines[-1].get("wall_s", 0.0) if lines else 0.0
         kept = [line for line in lines if line["update"] <= update]
-        self.last = kept[-1]["update"] if kept else 0
+        self.last: int = kept[-1]["update"] if kept else 0
         temporary = path + ".tmp"
         with open(temporary, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in kept)
         os.replace(temporary, path)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 held until the end
 
-    def write(self, metrics):
+    def write(self, metrics: dict[str, Any]) -> None:
         """Append one update's metrics."""
         finite = {name: None if value != value else value for name, value in metrics.items()}  # JSON has no NaN
         self._file.write(json.dumps(finite) + "\n")
@@ -37,7 +39,7 @@ class MetricsLog:
         self.last = metrics["update"]
 
 
-def _read(path):
+def _read(path: str) -> list[dict[str, Any]]:
     """Read the lines of a metrics file, up to one that a kill truncated."""
     lines = []
     try:
@@ -52,13 +54,15 @@ def _read(path):
 class Progress:
     """Progress lines: a live line on a terminal, a line per ``log_interval`` elsewhere."""
 
-    def __init__(self, config, started, live, stream=None):
+    def __init__(self, config: TrainConfig, started: float, live: bool, stream: TextIO | None = None) -> None:
         self._stream, self._live = stream or sys.stdout, live
         self._every = 0.5 if self._live else config.log_interval
         self._config, self._started, self._next = config, started, 0.0
+        self._since: tuple[float, int] | None
+        self._shown: int | None
         self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
 
-    def show(self, metrics, force=False):
+    def show(self, metrics: dict[str, Any], force: bool = False) -> None:
         """Print a line if one is due."""
         now = time.monotonic()
         if (now < self._next and not force) or metrics["update"] == self._shown:
@@ -83,7 +87,7 @@ class Progress:
             parts.append(f"{clock(left)} left at most")
         self._print("  ".join(parts))
 
-    def _left(self, metrics, speed):
+    def _left(self, metrics: dict[str, Any], speed: float) -> float | None:
         """Seconds until the nearest budget, or None without one."""
         budgets = []
         if self._config.max_walltime:
@@ -92,21 +96,21 @@ class Progress:
             budgets.append((self._config.total_timesteps - metrics["env_steps"]) / speed)
         return max(0.0, min(budgets)) if budgets else None
 
-    def _print(self, line):
+    def _print(self, line: str) -> None:
         if self._live:
             self._stream.write(f"\r\x1b[K\x1b[?7l{line}\x1b[?7h")  # cut off at the edge, not wrapped
             self._stream.flush()
         else:
             print(line, file=self._stream, flush=True)
 
-    def say(self, line):
+    def say(self, line: str) -> None:
         """Print a permanent line."""
         if self._live and self._since:
             self._stream.write("\n")
         print(line, file=self._stream, flush=True)
 
 
-def clock(seconds):
+def clock(seconds: float) -> str:
     """Seconds as H:MM:SS."""
     minutes, seconds = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
@@ -128,23 +132,23 @@ class TensorBoard:
     }
 
     @staticmethod
-    def check():
+    def check() -> None:
         """Raise ``UsageError`` if the extra is not installed."""
         if importlib.util.find_spec("tensorboardX") is None:
             raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
 
-    def __init__(self, folder, env_steps):
+    def __init__(self, folder: str, env_steps: int) -> None:
         """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged."""
         from tensorboardX import SummaryWriter
 
         self._writer = SummaryWriter(folder, purge_step=env_steps + 1 if env_steps else None)
 
-    def write(self, metrics):
+    def write(self, metrics: dict[str, Any]) -> None:
         """Add one update."""
         for tag, name in self.TAGS.items():
             if metrics[name] is not None:
                 self._writer.add_scalar(tag, metrics[name], metrics["env_steps"])
 
-    def close(self):
+    def close(self) -> None:
         """Flush and close the files."""
         self._writer.close()

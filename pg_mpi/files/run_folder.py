@@ -9,6 +9,8 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TextIO
 
 from pg_mpi import __version__
 from pg_mpi.config.errors import RunError, UsageError
@@ -27,23 +29,24 @@ class RunFolder:
         checkpoints: the folder of its checkpoints.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
+        self._lock: Any
         self.path, self._lock = path, None
         self.checkpoints = os.path.join(path, "checkpoints")
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lock": None}
 
-    def file(self, name):
+    def file(self, name: str) -> str:
         """The path of a file in the folder."""
         return os.path.join(self.path, name)
 
-    def make(self, name):
+    def make(self, name: str) -> str:
         """Make a folder in the folder, if there is none; returns its path."""
         os.makedirs(self.file(name), exist_ok=True)
         return self.file(name)
 
-    def open(self):
+    def open(self) -> None:
         """Make the folder and lock it. Raises ``UsageError`` if it cannot be written or is in use.
 
         The kernel releases the lock when the process ends, so there are no stale locks.
@@ -62,7 +65,7 @@ class RunFolder:
             self._lock.write(f"{platform.node()} process {os.getpid()}\n")
             self._lock.flush()
 
-    def _remove_halves(self):
+    def _remove_halves(self) -> None:
         """Remove the temporary files of killed trainers."""
         for folder in (self.path, self.checkpoints):
             with contextlib.suppress(OSError):
@@ -70,17 +73,17 @@ class RunFolder:
                     if name.endswith(".tmp"):
                         os.remove(os.path.join(folder, name))
 
-    def _take_lock(self):
+    def _take_lock(self) -> None:
         deadline = time.monotonic() + LOCK_PATIENCE
-        told = False
+        announced = False
         while True:
             try:
                 return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     return None  # a file system without locks
-            if not told and time.monotonic() > deadline - LOCK_PATIENCE + 1:
-                told = True
+            if not announced and time.monotonic() > deadline - LOCK_PATIENCE + 1:
+                announced = True
                 print(f"pg_mpi: the run folder {self.path} is in use: waiting", file=sys.stderr, flush=True)
             if time.monotonic() > deadline:
                 self._lock.seek(0)
@@ -90,32 +93,32 @@ class RunFolder:
                 )
             time.sleep(0.1)
 
-    def write_done(self, facts):
+    def write_done(self, facts: Mapping[str, Any]) -> None:
         """Mark the run as finished."""
         write_json(self.file("DONE"), facts)
 
-    def reopen(self):
+    def reopen(self) -> bool:
         """Remove the DONE mark, because a larger budget continues the run; returns whether there was one."""
         there = os.path.exists(self.file("DONE"))
         if there:
             os.remove(self.file("DONE"))
         return there
 
-    def begin(self, settings, facts):
+    def begin(self, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
         """Write ``config.json`` with this start added; returns the number of earlier starts."""
         starts = self.starts()
         write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
         return len(starts)
 
-    def starts(self):
-        """The facts of the folder's starts so far: a list of dicts."""
+    def starts(self) -> list[dict[str, Any]]:
+        """The facts of the folder's starts so far."""
         try:
             with open(self.file("config.json"), encoding="utf-8") as file:
                 return [dict(start) for start in json.load(file)["starts"]]
         except (OSError, ValueError, KeyError, TypeError):
             return []
 
-    def idle_starts(self, env_steps):
+    def idle_starts(self, env_steps: int) -> int:
         """Number of last starts in a row that began at ``env_steps``, the current step, without finishing."""
         if os.path.exists(self.file("DONE")):
             return 0
@@ -129,7 +132,7 @@ class RunFolder:
         return idle
 
 
-def take_lock(folder, name):
+def take_lock(folder: str, name: str) -> TextIO | None:
     """Lock the file ``name`` of a folder until it is closed or the process ends; None if another holds it.
 
     Raises ``UsageError`` on a file system without locks.
@@ -145,13 +148,13 @@ def take_lock(folder, name):
         raise UsageError(f"{folder} is on a file system without locks ({error.strerror}): use another folder") from None
 
 
-def output_of(folder):
+def output_of(folder: str | None) -> TextIO:
     """Open a folder's output.txt to append to; without a folder, ``os.devnull``."""
     return open(os.path.join(folder, "output.txt") if folder else os.devnull, "a", encoding="utf-8")
 
 
 @contextlib.contextmanager
-def writing(path):
+def writing(path: str) -> Iterator[None]:
     """Context that raises a one-line ``RunError`` if ``path`` cannot be written."""
     try:
         yield
@@ -162,19 +165,19 @@ def writing(path):
         ) from None
 
 
-def write_json(path, content, indent=1):
+def write_json(path: str, content: Any, indent: int | None = 1) -> None:
     """Write JSON atomically: a reader sees the old file or the new one."""
     write_text(path, json.dumps(content, indent=indent) + "\n")
 
 
-def write_text(path, text):
+def write_text(path: str, text: str) -> None:
     """Write UTF-8 text atomically."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 @contextlib.contextmanager
-def replacing(path):
+def replacing(path: str) -> Iterator[BinaryIO]:
     """Context with a binary file that becomes ``path`` atomically: temporary, fsync, ``os.replace``."""
     temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
     try:
@@ -189,7 +192,7 @@ def replacing(path):
         raise
 
 
-def provenance(argv, ranks, mpi, places):
+def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: Any) -> dict[str, Any]:
     """Provenance of a start, for ``config.json``: command, commit, versions, ranks and their places."""
     from importlib import metadata
 
@@ -208,16 +211,16 @@ def provenance(argv, ranks, mpi, places):
     }
 
 
-def _commit():
+def _commit() -> str | None:
     """The git commit of the package's source, with ``+changes`` if it was edited; None outside git.
 
     Set ``PG_MPI_COMMIT`` where the source has been copied from a clone.
     """
-    if told := os.environ.get("PG_MPI_COMMIT"):
-        return told
+    if commit := os.environ.get("PG_MPI_COMMIT"):
+        return commit
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
-    def git(*words):
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", "-C", package, *words], capture_output=True, text=True, timeout=5, check=True)
 
     try:

@@ -7,6 +7,7 @@ in the round, one after another from the start of the round.
 
 import json
 import os
+from typing import Any
 
 from pg_mpi.files.run_folder import writing
 
@@ -27,7 +28,8 @@ class Trace:
         zero: the rank's clock at the common time 0.
     """
 
-    def __init__(self, folder, rank, host, start, zero):
+    def __init__(self, folder: str, rank: int, host: str, start: int, zero: float) -> None:
+        self._held: list[dict[str, Any]]
         self._rank, self._zero, self._held = rank, zero, []
         self._path = os.path.join(folder, f"rank-{rank:06d}-start-{start:03d}.json")
         with writing(self._path):
@@ -39,10 +41,10 @@ class Trace:
             self._note("thread_name", line, name=name)
         self._write()
 
-    def _note(self, kind, line, **args):
+    def _note(self, kind: str, line: int, **args: Any) -> None:
         self._held.append({"name": kind, "ph": "M", "pid": self._rank, "tid": line, "args": args})
 
-    def add(self, update, phases, steps):
+    def add(self, update: int, phases: Any, steps: int) -> None:
         """Add the spans of an update. ``steps``: the steps of this rank in it."""
         sums = {name: phases.seconds[name] for name in PARTS}
         for name, begun, ended in phases.spans:
@@ -57,18 +59,18 @@ class Trace:
         if len(self._held) >= FLUSH:
             self._write()
 
-    def _block(self, name, line, begun, seconds, args):
+    def _block(self, name: str, line: int, begun: float, seconds: float, args: dict[str, Any]) -> None:
         stamp, length = round(1e6 * (begun - self._zero), 1), round(1e6 * seconds, 1)
         event = {"name": name, "cat": "phase", "ph": "X", "ts": stamp, "dur": length, "pid": self._rank, "tid": line}
         self._held.append({**event, "args": args})
 
-    def _write(self):
+    def _write(self) -> None:
         with writing(self._path):
             self._file.writelines(json.dumps(event) + ",\n" for event in self._held)
             self._file.flush()
         self._held = []
 
-    def close(self):
+    def close(self) -> None:
         """Write the rest and close the JSON. Viewers also open a file that a kill left open."""
         self._write()
         with writing(self._path):

@@ -1,11 +1,16 @@
 """Videos of a game's screens, mp4 or gif, without a display (extra: video)."""
 
 import os
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
 
 SCALE = 2  # every pixel becomes 2 x 2
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     ".mp4": {"codec": "libx264", "quality": 8},
     ".gif": {
         "codec": "gif",
@@ -23,32 +28,35 @@ class Video:
         fps: frames per second.
     """
 
-    def __init__(self, path, fps):
+    def __init__(self, path: str, fps: float) -> None:
         check(path)
+        self._writer: Generator[None, Any, None] | None
         self._path, self._fps, self._writer = path, fps, None
 
-    def add(self, rgb):
+    def add(self, rgb: NDArray[np.uint8]) -> None:
         """Append one screen, uint8 (height, width, 3)."""
         frame = rgb.repeat(SCALE, axis=0).repeat(SCALE, axis=1)
         if self._writer is None:
             self._writer = self._open(frame.shape[1::-1])
         self._writer.send(frame.tobytes())
 
-    def close(self):
+    def close(self) -> None:
         """Finish the file."""
         if self._writer is not None:
             self._writer.close()
 
-    def _open(self, size):
+    def _open(self, size: tuple[int, ...]) -> Generator[None, Any, None]:
         import imageio_ffmpeg
 
         options = KINDS[os.path.splitext(self._path)[1].lower()]
-        writer = imageio_ffmpeg.write_frames(self._path, size, fps=self._fps, macro_block_size=2, **options)
+        writer: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
+            self._path, size, fps=self._fps, macro_block_size=2, **options
+        )
         writer.send(None)
         return writer
 
 
-def check(path):
+def check(path: str) -> None:
     """Raise ``UsageError`` if a video cannot be written to ``path``."""
     if os.path.splitext(path)[1].lower() not in KINDS:
         raise UsageError(f"--video must end with {' or '.join(KINDS)}, not {path!r}")

@@ -1,9 +1,16 @@
 """The samples of one update as arrays: policy inputs, actions, advantages and value targets."""
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any, cast
 
-from pg_mpi.learning.advantages import discounted_returns, generalised_advantages, standardise
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.advantages import Floats, discounted_returns, generalised_advantages, standardise
 from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.policy.interface import Policy
+from pg_mpi.policy.running_norm import RunningNorm
 
 
 class Batch:
@@ -22,7 +29,12 @@ class Batch:
         rewarded: number of samples with a reward.
     """
 
-    def __init__(self, trajectories, policy, rewards="raw"):
+    x: Any
+    actions: NDArray[Any]
+    advantages: Floats
+    targets: Floats
+
+    def __init__(self, trajectories: Sequence[Trajectory], policy: Policy, rewards: str = "raw") -> None:
         dtype = policy.theta.dtype
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
@@ -34,7 +46,7 @@ class Batch:
         self._rewards = [learned(t, rewards, policy.norm) for t in trajectories]
         self.rewarded = sum(np.count_nonzero(t.rewards) for t in trajectories)
 
-    def estimate(self, config):
+    def estimate(self, config: TrainConfig) -> None:
         """Set ``advantages`` and ``targets`` from the current ``values``.
 
         Called before each epoch, so that the epoch uses the values of the previous one.
@@ -47,7 +59,7 @@ class Batch:
         self.advantages = advantages.astype(self.values.dtype)
 
 
-def learned(trajectory, kind, norm=None):
+def learned(trajectory: Trajectory, kind: str, norm: RunningNorm | None = None) -> NDArray[np.float64]:
     """Rewards for learning, float64 (length,).
 
     ``kind``: ``raw``, their ``sign``, or ``scaled`` for returns of deviation 1. Where a game was cut, the discounted
@@ -55,13 +67,13 @@ def learned(trajectory, kind, norm=None):
     """
     rewards = np.sign(trajectory.rewards) if kind == "sign" else trajectory.rewards.copy()
     if kind == "scaled":
-        rewards *= norm.reward_factor
+        rewards *= cast(RunningNorm, norm).reward_factor
     for step, value in trajectory.ahead:
         rewards[step] += value
     return rewards
 
 
-def _advantages(t, rewards, values, config):
+def _advantages(t: Trajectory, rewards: Floats, values: Floats, config: TrainConfig) -> Floats:
     """Advantages of a ``Trajectory``: float64 (length,)."""
     if config.method == "clipped":
         return generalised_advantages(rewards, values, t.ends, t.last_value, config.gamma, config.gae_lambda)

@@ -1,6 +1,6 @@
 """Protocol of the gradient sources of an update."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.update_buffers import UpdateBuffers
 
-Step = Callable[..., None]  # Learner.step: (buffers, weight, limit)
+State = tuple[dict[str, Any], Mapping[str, Any]]  # for a checkpoint: (arrays, JSON-able dict)
+RankState = tuple[int, dict[str, Any], Mapping[str, Any]]  # of a saved run: (rank, arrays, JSON-able dict)
+
+
+class Step(Protocol):
+    """``Learner.step``."""
+
+    def __call__(self, buffers: UpdateBuffers, weight: float, limit: float = ...) -> None:
+        """Exchange the gradient in ``buffers`` and take an optimizer step. Collective."""
 
 
 class GradientSource(Protocol):
@@ -37,8 +45,8 @@ class GradientSource(Protocol):
     def finish(self) -> None:
         """Finish the update. Called when it is complete on all ranks."""
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def state(self) -> State | None:
         """State for a checkpoint: (arrays, JSON-able dict), or None if the source has none."""
 
-    def restore(self, states: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:
+    def restore(self, states: list[RankState]) -> None:
         """Restore from the ``state`` of a saved run's ranks: (rank, arrays, dict) each."""

@@ -4,10 +4,22 @@ Every rank computes gradients on its own samples and applies the same steps. Gra
 cover only the parameter rows that the samples of any rank use.
 """
 
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pg_mpi.learning.advantages import discounted_returns
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.advantages import Floats, discounted_returns
+from pg_mpi.learning.gradient_source import GradientSource, RankState, State
+from pg_mpi.learning.parameter_store import Store
+from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import check, on_grid
+from pg_mpi.learning.sample_groups import SampleGroup
+from pg_mpi.learning.update_buffers import UpdateBuffers
+from pg_mpi.mpi.interface import Collectives
+from pg_mpi.policy.interface import Network
 
 
 class Learner:
@@ -27,20 +39,26 @@ class Learner:
 
     _COUNTERS = ("exchanges", "bytes_exchanged", "skipped")
 
-    def __init__(self, store, sources, config, world, phases):
+    touched: NDArray[np.int64]
+
+    def __init__(
+        self, store: Store, sources: Sequence[GradientSource], config: TrainConfig, world: Collectives, phases: Phases
+    ) -> None:
         self._store, self.sources = store, sources
         self.policy, self.optimizer = store.policy, store.optimizer
         self._config, self._world, self._phases = config, world, phases
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.kept = self.counters()
 
-    def update(self, groups, anneal, confirm=lambda: None):
+    def update(
+        self, groups: list[SampleGroup], anneal: float, confirm: Callable[[], object] = lambda: None
+    ) -> dict[str, Any]:
         """Run one update on this round's samples. A rank may have none.
 
         Collective: every rank must call this.
 
         Args:
-            groups: list of ``SampleGroup``, this rank's.
+            groups: this rank's.
             anneal: factor on the learning rate and on the entropy bonus.
             confirm: called after the last exchange, before the policy changes. If it raises, only the counters have
                 changed; ``restore(kept)`` resets them.
@@ -58,7 +76,7 @@ class Learner:
         buffers = self._store.open(rows, anneal)
         for source in self.sources:
             source.learn(buffers, self.step)
-        metrics = {}
+        metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
         buffers.seen = self._seen(groups)
@@ -74,7 +92,7 @@ class Learner:
         norm = float(np.mean(buffers.norms)) if buffers.norms else None
         return metrics | {"grad_norm": norm, "learning_rate": buffers.learning_rate}
 
-    def step(self, buffers, weight, limit=np.inf):
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
         """Sum gradients and weights over ranks, divide once and take an optimizer step.
 
         Collective. The weight is the last element of the gradient's buffer, exact for integers below 2**24.
@@ -98,24 +116,24 @@ class Learner:
         else:  # the sum is equal on all ranks, so all skip the step
             buffers.skipped = True
 
-    def refresh(self, network):
+    def refresh(self, network: Network) -> None:
         """Update a network's parameters after the newest update."""
         self._store.refresh(network, self.touched)
 
-    def replay_state(self):
+    def replay_state(self) -> State | None:
         """State of the source that has one, (arrays, JSON-able dict), or None."""
         return next((state for state in (source.state() for source in self.sources) if state), None)
 
-    def restore_replay(self, states):
+    def restore_replay(self, states: list[RankState]) -> None:
         """Restore from the ``replay_state`` of a saved run's ranks: a list of (rank, arrays, dict)."""
         for source in self.sources:
             source.restore(states)
 
-    def counters(self):
+    def counters(self) -> dict[str, int]:
         """Counters for a checkpoint: a JSON-able dict."""
         return {name: getattr(self, name) for name in self._COUNTERS} | {"steps": self.optimizer.steps}
 
-    def restore(self, counters):
+    def restore(self, counters: Mapping[str, Any]) -> None:
         """Continue from ``counters``."""
         found = {name: int(counters[name]) for name in ("steps", *self._COUNTERS)}
         if min(found.values()) < 0:
@@ -125,7 +143,7 @@ class Learner:
             setattr(self, name, count)
         self.kept = self.counters()
 
-    def _touched_rows(self):
+    def _touched_rows(self) -> NDArray[np.int64]:
         """Parameter rows that any rank's samples use: int64, equal on all ranks. Collective."""
         used = self.sources[0].used_rows()
         for source in self.sources[1:]:
@@ -135,7 +153,7 @@ class Learner:
         with self._phases("allreduce"):
             return np.flatnonzero(self._world.max_(used))
 
-    def _seen(self, groups):
+    def _seen(self, groups: list[SampleGroup]) -> Floats | None:
         """Sums of the round for the policy's running norm, over all ranks; None without a norm. Collective."""
         norm, exact = self.policy.norm, self._config.reproducible
         if norm is None:

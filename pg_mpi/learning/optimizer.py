@@ -95,3 +95,6 @@ class Adam:
 
     def rest(self, steps: int) -> None:
         """Do nothing: untouched rows keep their moments."""
+
+
+Optimizer = RMSProp | Adam

@@ -1,12 +1,23 @@
 """The rollout: envs and a network → trajectories. The hot loop."""
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import RunError
 from pg_mpi.config.random_streams import ACTIONS, SHUFFLE, STICKY, stream
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env.interface import Environment, EnvSpec
+from pg_mpi.features.encoder import Encoder
+from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.policy.interface import Network
+from pg_mpi.policy.network import Network as SparseNetwork
+
+Choice = tuple[float, Any, float]  # (value, action, log-probability)
 
 ROUND_STEPS = 1024  # most steps of an env per round with --sync episode; REINFORCE needs whole games
 ERRORS_IN_ROW = 10  # emulator failures of an env that end the run
@@ -31,23 +42,28 @@ class Env:
         trajectory: the steps since the last update.
     """
 
-    def __init__(self, index, config, env_spec, game=None):
+    score: float
+    steps: int
+    preference: list[float] | None
+    observation: Any
+
+    def __init__(self, index: int, config: TrainConfig, env_spec: EnvSpec, game: Environment | None = None) -> None:
         self.index = index
         roles = (STICKY, ACTIONS, SHUFFLE)
         self._streams = sticky, self.action_rng, self.shuffle = [stream(config.seed, role, index) for role in roles]
         self.recovers = env_spec.recovers
-        self._make = lambda: env_spec.make_game(config, sticky)
+        self._make: Callable[[], Environment] = lambda: env_spec.make_game(config, sticky)
         self.game = game or self._make()
         self.game.draw_from(sticky)
         self.errors_in_row = 0
-        self.encoder = env_spec.make_encoder(config)
+        self.encoder: Encoder = env_spec.make_encoder(config)
         self.trajectory = Trajectory()
         explores = env_spec.sparse and config.policy == "usual" and config.method == "clipped"
         self.explore = config.explore if explores else 0.0
         self._actions, self.paid = env_spec.codes, True
         self.begin()
 
-    def begin(self):
+    def begin(self) -> None:
         """Begin the emulator's new game."""
         self.score, self.steps = 0, 0
         self.preference = None
@@ -56,7 +72,7 @@ class Env:
         self.paid = False
         self.observation = self.encoder.start(self.game.screen)
 
-    def _saved_preference(self, saved):
+    def _saved_preference(self, saved: Sequence[float] | None) -> list[float] | None:
         if saved is None:
             return None
         preference = [float(each) for each in saved]
@@ -64,7 +80,7 @@ class Env:
             raise ValueError(f"malformed preference of {len(preference)} numbers")
         return preference
 
-    def recover(self, error, ahead):
+    def recover(self, error: Exception, ahead: float) -> None:
         """Replace the emulator, which raised ``error``. Its game is lost; recorded steps are kept.
 
         ``ahead``: discounted value of its last state. Raises ``RunError`` after ``ERRORS_IN_ROW`` failures in a row.
@@ -80,7 +96,7 @@ class Env:
         self.game = self._make()
         self.begin()
 
-    def state(self):
+    def state(self) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Any]]:
         """State that determines the next step: (arrays, JSON-able dict)."""
         arrays = {
             "emulator": np.frombuffer(self.game.state(), dtype=np.uint8),
@@ -90,7 +106,7 @@ class Env:
         game = {"score": self.score, "steps": self.steps, "paid": self.paid, "preference": self.preference}
         return arrays, {**game, "streams": streams}
 
-    def restore(self, arrays, facts):
+    def restore(self, arrays: Mapping[str, NDArray[np.uint8]], facts: Mapping[str, Any]) -> None:
         """Restore ``state`` bit for bit. A game that cannot be saved is replaced by a new one."""
         for rng, state in zip(self._streams, facts["streams"]):
             rng.bit_generator.state = state
@@ -107,18 +123,17 @@ class Player:
     """Plays rounds of this rank's envs with a network, in lockstep.
 
     Args:
-        envs: list of ``Env``.
         codes: the environment's code of each policy action, such as the ALE's.
         config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``life_loss``, ``reproducible`` and
             ``gamma`` are used.
-        phases: a ``PhaseTimer``, for the times of emulator, reset, features and inference.
+        phases: for the times of emulator, reset, features and inference.
     """
 
-    def __init__(self, envs, codes, config, phases):
+    def __init__(self, envs: list[Env], codes: Any, config: TrainConfig, phases: Phases) -> None:
         self.envs, self._codes, self._phases = envs, codes, phases
         by_game = config.sync == "episode"
         self._games = config.games_per_update if by_game else math.inf
-        self._steps = ROUND_STEPS if by_game else config.num_steps
+        self._steps: float = ROUND_STEPS if by_game else config.num_steps
         if config.method == "reinforce":
             self._steps = math.inf
         self._gamma = config.gamma
@@ -126,7 +141,7 @@ class Player:
         self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on the number of envs in it
 
-    def play(self, network, stop=False):
+    def play(self, network: Network, stop: object = False) -> list[Trajectory]:
         """Play ``num_steps`` steps of each env, or ``games_per_update`` games in at most ``ROUND_STEPS`` steps.
 
         An unfinished game continues in the next round; the value of its last state bootstraps the advantages.
@@ -145,7 +160,7 @@ class Player:
                 env.trajectory.last_value = network.value(env.observation)
         return [env.trajectory for env in self.envs]
 
-    def _step(self, envs, network):
+    def _step(self, envs: list[Env], network: Network) -> bool:
         """Step each env: infer, act, record, encode. Each phase covers all envs before the next begins.
 
         An emulator step in between would evict the other phases' data from the caches. Returns True if a game ended.
@@ -160,7 +175,9 @@ class Player:
         seconds["emulator"] += acted - thought
         if None in outcomes:  # rare
             kept = [k for k, outcome in enumerate(outcomes) if outcome]
-            envs, choices, outcomes = ([of[k] for k in kept] for of in (envs, choices, outcomes))
+            envs, choices, outcomes = (
+                [of[k] for k in kept] for of in cast(tuple[list[Any], ...], (envs, choices, outcomes))
+            )
         ended = []
         for env, (value, action, log_prob), (reward, over, lost) in zip(envs, choices, outcomes):
             env.steps += 1
@@ -179,20 +196,21 @@ class Player:
             self._end(env, network)
         return bool(ended)
 
-    def _think(self, envs, network):
+    def _think(self, envs: list[Env], network: Network) -> list[Choice]:
         """Sample (value, action, log-probability) for each env."""
         if self._apart and len(envs) > 1:
             return [self._think([env], network)[0] for env in envs]
         seen, generators = [env.observation for env in envs], [env.action_rng for env in envs]
         if not self._prefers:
             return network.sample(seen, generators)
-        return network.sample(seen, generators, [env.preference for env in envs])
+        return cast(SparseNetwork, network).sample(seen, generators, [env.preference for env in envs])
 
-    def _act(self, envs, choices):
+    def _act(self, envs: list[Env], choices: list[Choice]) -> list[Any]:
         """Take the actions; returns (reward, whether the game is over, whether a life was lost) for each env.
 
         Lives count only with ``life_loss``. None where the emulator failed and was replaced.
         """
+        outcomes: list[Any]
         codes, life_ends, outcomes = self._codes, self._life_ends, []
         for env, (value, action, _) in zip(envs, choices):
             game = env.game
@@ -207,7 +225,7 @@ class Player:
                 outcomes.append(None)
         return outcomes
 
-    def _end(self, env, network):
+    def _end(self, env: Env, network: Network) -> None:
         """End an env's game and begin its next one."""
         if env.game.truncated():  # by the frame cap: bootstrap
             env.trajectory.foresee(self._gamma * network.value(env.observation))

@@ -1,54 +1,64 @@
 """Gradients of the current round: REINFORCE and the clipped surrogate."""
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.gradient_source import RankState, Step
+from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import check, on_grid
-from pg_mpi.learning.sample_groups import ALL
-from pg_mpi.learning.update_buffers import Sums
+from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
+from pg_mpi.learning.update_buffers import Sums, UpdateBuffers
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
+from pg_mpi.policy.interface import Policy
 
 
 class RoundSource:
     """Base class of the sources of a round. See ``GradientSource`` for the methods."""
 
-    NAMES = ()
+    NAMES: tuple[str, ...] = ()
 
-    def __init__(self, policy, config, world, phases):
+    def __init__(self, policy: Policy, config: TrainConfig, world: Collectives, phases: Phases) -> None:
         self._policy, self._config, self._world, self._phases = policy, config, world, phases
 
-    def prepare(self, groups):
+    def prepare(self, groups: list[SampleGroup]) -> None:
         """Make the batches of the groups."""
         self._groups = groups
         self._sums = Sums((*self.NAMES, "samples"), self._config.reproducible)
         for group in groups:
             group.prepare(self._policy, self._config.rewards)
 
-    def used_rows(self):
+    def used_rows(self) -> NDArray[np.uint8]:
         """See ``GradientSource``."""
         used = np.zeros(self._policy.rows, dtype=np.uint8)
         for group in self._groups:
             used |= self._policy.used_rows(group.batch.x)
         return used
 
-    def restrict(self, rows):
+    def restrict(self, rows: NDArray[np.int64]) -> None:
         """See ``GradientSource``."""
         for group in self._groups:
             group.batch.x = self._policy.restrict(group.batch.x, rows)
 
-    def metrics(self):
+    def metrics(self) -> dict[str, Any]:
         """See ``GradientSource``."""
         totals = self._world.sum_(self._sums.values)
         means = dict(zip(self._sums.names, (totals / max(totals[-1], 1)).tolist()))
         del means["samples"]
         return {"value_loss": None, "approx_kl": None, "clip_fraction": None} | means
 
-    def finish(self):
+    def finish(self) -> None:
         """Do nothing: the source has no state."""
 
-    def state(self):
+    def state(self) -> None:
         """Return None: the source has no state."""
 
-    def restore(self, states):
+    def restore(self, states: list[RankState]) -> None:
         """Do nothing: the source has no state."""
 
 
@@ -57,7 +67,7 @@ class Reinforce(RoundSource):
 
     NAMES = ("policy_loss", "entropy")
 
-    def learn(self, buffers, step):
+    def learn(self, buffers: UpdateBuffers, step: Step) -> None:
         """See ``GradientSource``."""
         with self._phases("gradient"):
             for group in self._groups:
@@ -77,7 +87,7 @@ class Clipped(RoundSource):
 
     NAMES = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
-    def learn(self, buffers, step):
+    def learn(self, buffers: UpdateBuffers, step: Step) -> None:
         """See ``GradientSource``."""
         config, groups = self._config, self._groups
         n = sum(len(group.batch.actions) for group in groups)
@@ -96,7 +106,7 @@ class Clipped(RoundSource):
                         samples += self._add_gradient(group.batch, part[k], buffers)
                 step(buffers, weight=samples, limit=config.max_grad_norm)
 
-    def _add_gradient(self, batch, chosen, buffers):
+    def _add_gradient(self, batch: Batch, chosen: Chosen, buffers: UpdateBuffers) -> int:
         """Add the gradient of the chosen samples to the buffers; returns their number."""
         policy, config = self._policy, self._config
         x = batch.x if chosen is ALL else policy.pick(batch.x, chosen)  # picking copies
@@ -117,7 +127,7 @@ class Clipped(RoundSource):
         return len(actions)
 
 
-def standardise(batches, world, exact):
+def standardise(batches: Sequence[Batch], world: Collectives, exact: bool) -> None:
     """Scale the advantages of all ranks' batches to mean 0 and deviation 1. Collective: every rank must call this.
 
     If no sample was rewarded they are set to 0. They would only be errors of the value function, which the optimizer

@@ -1,10 +1,20 @@
 """Groups of samples: all samples of a rank, or with ``--reproducible`` those of each env separately."""
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.rollout import Env
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.mpi.interface import Collectives
+from pg_mpi.policy.interface import Policy
 
 ALL = slice(None)
+Chosen = slice | NDArray[np.integer[Any]]
 
 
 class SampleGroup:
@@ -12,21 +22,25 @@ class SampleGroup:
 
     Args:
         trajectories: one per env, or none.
-        shuffle: numpy Generator that orders the samples into minibatches.
+        shuffle: orders the samples into minibatches.
         place, places: index of this group, and number of groups, over all ranks.
 
     Attributes:
         batch: the samples, set by ``prepare``.
     """
 
-    def __init__(self, trajectories, shuffle, place, places):
+    batch: Batch
+
+    def __init__(
+        self, trajectories: Sequence[Trajectory], shuffle: np.random.Generator, place: int, places: int
+    ) -> None:
         self.trajectories, self._shuffle, self._place, self._places = trajectories, shuffle, place, places
 
-    def prepare(self, policy, rewards):
+    def prepare(self, policy: Policy, rewards: str) -> None:
         """Make the ``batch``; ``rewards`` as for ``learned``."""
         self.batch = Batch(self.trajectories, policy, rewards)
 
-    def minibatches(self, count):
+    def minibatches(self, count: int) -> list[Chosen]:
         """This group's part of each of ``count`` minibatches of an epoch: shuffled indices, or ``ALL`` if one.
 
         Staggered, so that the groups' remainders fall into different minibatches.
@@ -39,7 +53,9 @@ class SampleGroup:
         return [order[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
-def sample_groups(trajectories, envs, config, world, envs_in_all):
+def sample_groups(
+    trajectories: Sequence[Trajectory], envs: Sequence[Env], config: TrainConfig, world: Collectives, envs_in_all: int
+) -> list[SampleGroup]:
     """The groups of this rank's ``trajectories``, one per env of ``envs``."""
     if config.reproducible:
         return [SampleGroup([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]

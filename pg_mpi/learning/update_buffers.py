@@ -1,8 +1,13 @@
 """Working arrays of one update: the touched parameters and their gradient, summed over groups and then over ranks."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.reproducible_sum import FINE, check, on_grid, to_units
+from pg_mpi.policy.interface import Policy
 
 
 class UpdateBuffers:
@@ -20,20 +25,36 @@ class UpdateBuffers:
         norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
 
-    def __init__(self, theta, state, learning_rate, ent_coef, steps_before, exact=False):
+    buffer: Floats
+    out: Floats
+    _units: Any
+    empty: bool
+    norms: list[float]
+    skipped: bool
+    flops: int
+
+    def __init__(
+        self,
+        theta: Floats,
+        state: Floats,
+        learning_rate: float,
+        ent_coef: float,
+        steps_before: int,
+        exact: bool = False,
+    ) -> None:
         self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
         self.steps_before, self.exact = steps_before, exact
-        self.seen = None
+        self.seen: Floats | None = None
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Allocate the buffers, without a gradient."""
         self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
         self._units = np.empty(self.theta.size) if self.exact else None
         self.empty, self.norms, self.skipped, self.flops = True, [], False, 0
 
-    def add_gradient(self, policy, x, hidden, d_outputs):
+    def add_gradient(self, policy: Policy, x: Any, hidden: Any, d_outputs: Floats) -> None:
         """Add the gradient of a loss, from its derivative by the outputs ``d_outputs`` (n, A + 1).
 
         ``x``, ``hidden``: the batch, and what ``policy.forward`` returned with the outputs.
@@ -43,14 +64,14 @@ class UpdateBuffers:
         # A forward and a backward pass: three products, a multiplication and an addition each.
         self.flops += 6 * policy.products(x, hidden, d_outputs.shape[1])
 
-    def take_in(self):
+    def take_in(self) -> None:
         """Add ``out`` to the buffer. Without ``exact`` there is one group, and ``out`` is the buffer."""
         if self.exact:
             to_units(self.out, FINE, self._units)
             np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # + 0 turns -0 into 0
         self.empty = False
 
-    def mean(self):
+    def mean(self) -> Floats:
         """The gradient divided by its weight, after the sum over ranks. The caller may overwrite it."""
         if self.exact:
             check(self.buffer[:-1], FINE, in_units=True)
@@ -63,9 +84,9 @@ class UpdateBuffers:
 class Sums:
     """Sums of metrics by name; ``values`` is float64."""
 
-    def __init__(self, names, exact=False):
+    def __init__(self, names: Sequence[str], exact: bool = False) -> None:
         self.names, self.values, self._exact = names, np.zeros(len(names)), exact
 
-    def add(self, *values):
+    def add(self, *values: float) -> None:
         """Add the values of a group."""
         self.values += on_grid(values) if self._exact else np.array(values, dtype=np.float64)

@@ -2,11 +2,14 @@
 
 import statistics
 import time
+from collections.abc import Callable
 
 import numpy as np
 
+from pg_mpi.mpi.interface import Collectives
 
-def ahead(world, clock=time.time, rounds=1):
+
+def ahead(world: Collectives, clock: Callable[[], float] = time.time, rounds: int = 1) -> float:
     """Seconds by which this rank's clock is ahead of rank 0's: the median of ``rounds`` comparisons.
 
     Collective: every rank must call this. The error is the time between ranks leaving a barrier: some microseconds

@@ -8,6 +8,10 @@ An exception that MPI raises within a call cannot be reported to the other ranks
 """
 
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm, Request
 
 COLLECTIVE = {"Allreduce", "Reduce", "Bcast", "Barrier", "Split", "gather", "allgather", "bcast", "sendrecv"}
 PAUSE = 0.002  # seconds between two tests by a rank that sleeps
@@ -24,15 +28,15 @@ class CallFailed(BaseException):
 class FailureVote:
     """A communicator whose collective calls raise ``PeerFailed`` if another rank has called ``fail``."""
 
-    def __init__(self, comm):
+    def __init__(self, comm: "Comm") -> None:
         self._comm = comm
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         method = getattr(self._comm, name)
         if name not in COLLECTIVE:
             return method
 
-        def call(*args, **options):
+        def call(*args: Any, **options: Any) -> Any:
             self._vote()
             try:
                 return method(*args, **options)
@@ -41,16 +45,16 @@ class FailureVote:
 
         return call
 
-    def Ibarrier(self):
+    def Ibarrier(self) -> "Request":
         """As MPI's, for ranks that sleep until a slow rank arrives; they sleep during the vote too."""
         self._vote(asleep=True)
         return self._comm.Ibarrier()
 
-    def fail(self):
+    def fail(self) -> None:
         """Vote that this rank has failed, in place of its next collective call."""
         self._cast(True).Wait()
 
-    def _vote(self, asleep=False):
+    def _vote(self, asleep: bool = False) -> None:
         ballot = self._cast(False)
         while asleep and not ballot.Test():
             time.sleep(PAUSE)
@@ -58,7 +62,7 @@ class FailureVote:
         if self._votes[0]:
             raise PeerFailed("another rank of the group has failed")
 
-    def _cast(self, failed):
+    def _cast(self, failed: bool) -> "Request":
         """Start the Allreduce (or) of the votes; return its request. Blocking and nonblocking calls do not match."""
         from mpi4py import MPI
 

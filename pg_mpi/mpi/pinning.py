@@ -2,18 +2,20 @@
 
 import os
 import platform
+from collections.abc import Sequence
+from typing import Any
 
 import threadpoolctl
 
 from pg_mpi import THREAD_VARIABLES
 
 
-def blas_threads():
+def blas_threads() -> int:
     """Threads of the largest BLAS or OpenMP pool loaded in this process (1 if there is none)."""
     return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=1)
 
 
-def pools():
+def pools() -> list[dict[str, Any]]:
     """BLAS and OpenMP pools loaded in this process: list of dicts (api, version, threads, file)."""
     return [
         {
@@ -26,7 +28,7 @@ def pools():
     ]
 
 
-def pin_threads():
+def pin_threads() -> int:
     """Limit the thread pools to the number that the environment sets; return ``blas_threads()``.
 
     ``pg_mpi`` sets the variables on import. This limits libraries loaded before, or that read other variables.
@@ -38,16 +40,16 @@ def pin_threads():
     return blas_threads()
 
 
-def cores():
+def cores() -> list[int] | None:
     """Hardware threads that this process may use, sorted; None where unknown."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
-def spell(numbers):
+def spell(numbers: Sequence[int] | None) -> str:
     """Format sorted numbers as ranges: [0, 1, 2, 5] → ``0-2,5``; ``unknown`` without any."""
     if not numbers:
         return "unknown"
-    runs = []
+    runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
@@ -56,7 +58,7 @@ def spell(numbers):
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def numbers(spelled):
+def numbers(spelled: str) -> list[int]:
     """Parse ranges: ``0-2,5`` → [0, 1, 2, 5]; ``unknown`` → []."""
     if spelled == "unknown":
         return []
@@ -64,7 +66,7 @@ def numbers(spelled):
     return [n for border in borders for n in range(border[0], border[-1] + 1)]
 
 
-def describe():
+def describe() -> dict[str, Any]:
     """Host, cores and threads of this rank, for the start banner and config.json."""
     blas = sorted({pool["internal_api"] for pool in threadpoolctl.threadpool_info()})
     return {

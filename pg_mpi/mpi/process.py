@@ -6,13 +6,21 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from typing import NoReturn, cast
 
 from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.parsers import Parser
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.world import World, connect
 
 
-def run(main, argv, optional_mpi=False, parser=None):
+def run(
+    main: Callable[[World, list[str]], int],
+    argv: list[str],
+    optional_mpi: bool = False,
+    parser: Callable[[], Parser] | None = None,
+) -> NoReturn:
     """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
 
     ``UsageError`` and ``RunError`` print one line and exit with 2 or 1; one that not all ranks raise ends the whole
@@ -36,32 +44,32 @@ def run(main, argv, optional_mpi=False, parser=None):
         if speaks:
             print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
         if not together or not _all_know(world):
-            world.abort(code)
+            cast(World, world).abort(code)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
         _die(world, error)
     _leave(world, code)
 
 
-def _all_know(world):
+def _all_know(world: World | None) -> bool:
     """Return False if a rank was lost before all ranks raised the error. Collective: every rank must call this."""
     try:
         if world and world.can_shrink():
             world.agree()
         return True
     except Exception as error:
-        if world.is_loss(error):
+        if cast(World, world).is_loss(error):
             return False
         raise
 
 
-def _die(world, error):
+def _die(world: World | None, error: BaseException) -> NoReturn:
     """Print this rank's traceback and end the whole job. Only rank 0 prints an error that all ranks raise."""
     rank, size = (world.rank, world.size) if world else (0, 1)
     if world and world.is_loss(error):
         world.abort(1)  # prints the lost ranks
     if rank and getattr(error, "agreed", False):
-        if world.can_shrink():
-            world.abort(1)
+        if cast(World, world).can_shrink():
+            cast(World, world).abort(1)
         time.sleep(2)  # rank 0 ends the job
     text = "".join(traceback.format_exception(error))
     sys.stdout.flush()
@@ -71,7 +79,7 @@ def _die(world, error):
     (world or World()).abort(code or 1)
 
 
-def _leave(world, code):
+def _leave(world: World | None, code: int) -> NoReturn:
     """Flush output, finalize MPI together with all ranks, and exit with ``code``."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late signal must not kill a process that is about to exit
     sys.stdout.flush()

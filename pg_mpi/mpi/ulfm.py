@@ -8,8 +8,12 @@ no rank has failed: in ``agree``, and in ``shrink`` after any other method has r
 import os
 import sys
 import threading
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pg_mpi.mpi.launch import launch_env
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm
 
 FT_ENABLED = "OMPI_MCA_mpi_ft_enable"  # set by mpirun
 PATIENCE = 4.0  # seconds until a rank that ends the job stops the launcher
@@ -26,16 +30,20 @@ class ShrinkingWorld:
         losses: number of ranks lost.
     """
 
-    def __init__(self, comm):
+    rank: int
+    size: int
+    _comm: "Comm"
+
+    def __init__(self, comm: Any) -> None:
         self._comm, self.losses = comm, 0
         self._met = False  # an ``agree`` has failed on all survivors, so ``shrink`` needs no other meeting
 
-    def can_shrink(self):
+    def can_shrink(self) -> bool:
         """Whether survivors can continue after a failure: Open MPI, ``mpirun --with-ft ulfm``. Not collective."""
         enabled = os.environ.get(FT_ENABLED, "0").lower() in ("1", "true", "yes")
         return enabled and self._comm is not None and hasattr(self._comm, "Shrink")
 
-    def is_loss(self, error):
+    def is_loss(self, error: BaseException) -> bool:
         """Whether the exception reports a failed rank. Not collective."""
         if isinstance(error, RankLost):
             return True
@@ -46,7 +54,7 @@ class ShrinkingWorld:
         classes = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
         return isinstance(error, MPI.Exception) and error.Get_error_class() in classes
 
-    def broken(self):
+    def broken(self) -> bool:
         """Whether a rank is known to have failed; if so, notify all others. Takes 0.1 ms. Not collective."""
         if self.size == 1:
             return False
@@ -64,13 +72,13 @@ class ShrinkingWorld:
             return True
         return False
 
-    def agree(self):
+    def agree(self) -> None:
         """Return once every rank has called this, or raise ``RankLost`` on all survivors."""
         if self.size > 1 and not self._meet(True):
             self._met = True
             raise RankLost("a rank is gone")
 
-    def _meet(self, well):
+    def _meet(self, well: bool) -> bool:
         """Whether all ranks take part and pass ``well``; equal on all survivors."""
         from mpi4py import MPI
 
@@ -81,7 +89,7 @@ class ShrinkingWorld:
                 raise
             return False
 
-    def shrink(self, leaving=0):
+    def shrink(self, leaving: int = 0) -> list[int]:
         """Continue without the failed ranks: renumber the survivors and return a list of the failed ranks' numbers.
 
         ``leaving``: nonzero exit code of a rank that ends the whole job; then every rank ends its process.
@@ -105,7 +113,7 @@ class ShrinkingWorld:
             os._exit(max(codes))
         return lost
 
-    def leave_together(self, code):
+    def leave_together(self, code: int) -> NoReturn:
         """End this process and all others, which MPI_Abort would spare. Not collective."""
         threading.Timer(PATIENCE, _end_it_all, [code]).start()  # other ranks may not respond
         while True:
@@ -116,6 +124,6 @@ class ShrinkingWorld:
                     os._exit(code)
 
 
-def _end_it_all(code):
+def _end_it_all(code: int) -> NoReturn:
     launch_env.end_job()
     os._exit(code)

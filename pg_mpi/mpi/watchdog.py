@@ -29,19 +29,19 @@ class Watchdog:
         spared: whether the launcher keeps the other ranks when one ends, so that the watchdog must end the job.
     """
 
-    def __init__(self, limit, rank, size, spared=False):
+    def __init__(self, limit: float, rank: int, size: int, spared: bool = False) -> None:
         self._limit, self._whose = limit, f"rank {rank} of {size} ({platform.node()}, process {os.getpid()})"
         self._meals, self._spared = 0, spared
         if limit:
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
-    def feed(self):
+    def feed(self) -> None:
         """Record progress."""
         self._meals += 1
         if self._limit:  # a call into C may begin before the watchdog thread runs
             _arm(self._limit + OVERDUE)
 
-    def _watch(self):
+    def _watch(self) -> None:
         pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
         while hungry < (limit := self._limit if meals else max(self._limit, START)):
             # a call into C that holds the interpreter lock blocks this thread, but not faulthandler's C thread
@@ -64,7 +64,7 @@ class Watchdog:
             os._exit(1)
 
 
-def _arm(seconds):
+def _arm(seconds: float) -> None:
     """Have faulthandler print every stack and end the process after ``seconds``; replaces the timer set before."""
     with contextlib.suppress(Exception):  # raises without a standard error
         faulthandler.dump_traceback_later(seconds, exit=True)

@@ -7,6 +7,8 @@ without a communicator has one rank and needs no MPI. Only this module, ``ulfm``
 import os
 import pickle
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.mpi.failure_vote import FailureVote, PeerFailed
@@ -14,10 +16,13 @@ from pg_mpi.mpi.launch import launch_env, stale_segments
 from pg_mpi.mpi.launch.mpirun import ensure_home
 from pg_mpi.mpi.ulfm import ShrinkingWorld
 
+if TYPE_CHECKING:
+    from pg_mpi.mpi.interface import Array
+
 PIECE = 1 << 26  # elements per message: MPI's byte counts have 31 bits
 
 
-def portable(error):
+def portable(error: Exception) -> Exception:
     """Return the exception if it can be pickled, else a ``RuntimeError`` with its type and text."""
     try:
         pickle.loads(pickle.dumps(error))
@@ -35,15 +40,15 @@ class World(ShrinkingWorld):
             ``time.process_time``.
     """
 
-    clock = staticmethod(time.monotonic)
-    cpu_clock = staticmethod(time.process_time)
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    cpu_clock: Callable[[], float] = staticmethod(time.process_time)
 
-    def __init__(self, comm=None):
+    def __init__(self, comm: Any = None) -> None:
         super().__init__(comm)
         self.rank = comm.Get_rank() if comm else 0
         self.size = comm.Get_size() if comm else 1
 
-    def sum_(self, array):
+    def sum_(self, array: "Array") -> "Array":
         """Allreduce: replace ``array`` by its sum over ranks, in place."""
         if self.size > 1:
             from mpi4py import MPI
@@ -51,7 +56,7 @@ class World(ShrinkingWorld):
             self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
         return array
 
-    def sum_on_root_(self, array):
+    def sum_on_root_(self, array: "Array") -> "Array":
         """Reduce: replace rank 0's ``array`` by its sum over ranks, in place; other ranks keep theirs."""
         if self.size > 1:
             from mpi4py import MPI
@@ -60,7 +65,7 @@ class World(ShrinkingWorld):
             self._comm.Reduce(send, receive, op=MPI.SUM, root=0)
         return array
 
-    def max_(self, array):
+    def max_(self, array: "Array") -> "Array":
         """Allreduce: replace ``array`` by its maximum over ranks, in place."""
         if self.size > 1:
             from mpi4py import MPI
@@ -68,7 +73,7 @@ class World(ShrinkingWorld):
             self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.MAX)
         return array
 
-    def any(self, *flags):
+    def any(self, *flags: Any) -> list[bool]:
         """Allreduce: for each flag, whether any rank sets it; a list of bools, equal on all ranks."""
         if self.size == 1:
             return list(map(bool, flags))
@@ -78,49 +83,49 @@ class World(ShrinkingWorld):
         self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
         return list(map(bool, votes))
 
-    def broadcast_(self, array):
+    def broadcast_(self, array: "Array") -> "Array":
         """Broadcast: replace ``array`` by rank 0's, in place."""
         if self.size > 1:
             self._comm.Bcast(array, root=0)
         return array
 
-    def barrier(self):
+    def barrier(self) -> None:
         """Barrier: return once every rank has called this."""
         if self.size > 1:
             self._comm.Barrier()
 
-    def gather(self, item):
+    def gather(self, item: Any) -> list[Any] | None:
         """Gather: a list of every rank's ``item`` in rank order on rank 0; None elsewhere."""
         return self._comm.gather(item, root=0) if self.size > 1 else [item]
 
-    def gather_all(self, item):
+    def gather_all(self, item: Any) -> list[Any]:
         """Allgather: a list of every rank's ``item`` in rank order, on every rank."""
         return self._comm.allgather(item) if self.size > 1 else [item]
 
-    def gather_blocks(self, array):
+    def gather_blocks(self, array: "Array") -> list["Array"] | None:
         """Gather 1-d arrays of any length: a list in rank order on rank 0; None elsewhere."""
         if self.size == 1:
             return [array]
-        lengths = self._comm.gather(len(array))
+        lengths: Any = self._comm.gather(len(array))
         if self.rank:
             self._send(array, 0)
             return None
         return [array, *(self._receive(array.dtype, length, rank) for rank, length in enumerate(lengths) if rank)]
 
-    def hand(self, array, rank):
+    def hand(self, array: Any, rank: int) -> "Array | None":
         """Send rank 0's 1-d array of any length to ``rank``, which returns it; the other ranks return None."""
-        about = self.on_root(lambda: (array.dtype, len(array)))
+        about: tuple[Any, int] = self.on_root(lambda: (array.dtype, len(array)))
         if rank == 0:
             return None if self.rank else array
         if self.rank == 0:
             self._send(array, rank)
         return self._receive(*about, 0) if self.rank == rank else None
 
-    def _send(self, array, rank):
+    def _send(self, array: "Array", rank: int) -> None:
         for first in range(0, len(array), PIECE):
             self._comm.Send(array[first : first + PIECE], dest=rank)
 
-    def _receive(self, dtype, length, rank):
+    def _receive(self, dtype: Any, length: int, rank: int) -> "Array":
         import numpy as np
 
         array = np.empty(length, dtype)
@@ -128,11 +133,12 @@ class World(ShrinkingWorld):
             self._comm.Recv(array[first : first + PIECE], source=rank)
         return array
 
-    def on_root(self, function, *args, asleep=False):
+    def on_root(self, function: Callable[..., Any], *args: Any, asleep: bool = False) -> Any:
         """Call ``function(*args)`` on rank 0 only and broadcast its result or its exception.
 
         ``asleep``: for long calls. The other ranks sleep instead of spinning on cores that rank 0 may need.
         """
+        error: Any
         result = error = None
         if self.rank == 0:
             try:
@@ -152,25 +158,25 @@ class World(ShrinkingWorld):
             raise error
         return result
 
-    def shift(self, item):
+    def shift(self, item: Any) -> Any:
         """Send ``item`` to the next rank; return the item of the previous rank."""
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         return self._comm.sendrecv(item, dest=after, source=before) if self.size > 1 else item
 
-    def split(self, colour):
+    def split(self, colour: int) -> "World":
         """Split: the ``World`` of the ranks with the same ``colour``, an int, in rank order."""
         return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
 
-    def group(self, colour):
+    def group(self, colour: int) -> "World":
         """As ``split``, but a rank that raises an exception can report it to the others: see ``failed``."""
         return World(FailureVote(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
 
-    def failed(self, error):
+    def failed(self, error: BaseException) -> None:
         """Make the other ranks of a ``group`` raise ``PeerFailed``, unless all know of ``error``. Not collective."""
         if self.size > 1 and not isinstance(error, PeerFailed) and not getattr(error, "agreed", False):
-            self._comm.fail()
+            cast(FailureVote, self._comm).fail()
 
-    def meet(self, meanwhile):
+    def meet(self, meanwhile: Callable[[], object]) -> None:
         """Barrier that sleeps, and calls ``meanwhile()`` every 0.05 s until every rank has called this."""
         if self.size > 1:
             here = self._comm.Ibarrier()
@@ -178,7 +184,7 @@ class World(ShrinkingWorld):
                 meanwhile()
                 time.sleep(0.05)
 
-    def mpi_version(self):
+    def mpi_version(self) -> str:
         """Name and version of the MPI library, one line. Not collective."""
         if not self._comm:
             return "none"
@@ -186,7 +192,7 @@ class World(ShrinkingWorld):
 
         return MPI.Get_library_version().strip("\0 \n").splitlines()[0].split(", package")[0]
 
-    def abort(self, code):
+    def abort(self, code: int) -> NoReturn:
         """End every rank at once with exit code ``code``. Not collective."""
         if self.can_shrink():
             self.leave_together(code)
@@ -195,7 +201,7 @@ class World(ShrinkingWorld):
         os._exit(code)
 
 
-def connect(optional=False):
+def connect(optional: bool = False) -> World:
     """Start MPI and return its ``World``; with ``optional``, a world of one if MPI cannot be loaded."""
     ensure_home()
     if launch_env.is_first_on_host():

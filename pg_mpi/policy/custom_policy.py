@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from pg_mpi.config.errors import RunError
+from pg_mpi.policy.distributions import Categorical, Gaussian
 from pg_mpi.policy.running_norm import RunningNorm
 
 Floats = NDArray[np.floating[Any]]
@@ -53,7 +54,13 @@ class CustomPolicy:
     rows = 0  # no parameters belong to single inputs
 
     def __init__(
-        self, function: Function, head: Any, inputs: int, sparse: bool, norm: RunningNorm | None, scales: bool
+        self,
+        function: Function,
+        head: Categorical | Gaussian,
+        inputs: int,
+        sparse: bool,
+        norm: RunningNorm | None,
+        scales: bool,
     ) -> None:
         self.theta = _checked(getattr(function, "theta", None))
         self.distribution, self.actions, self.norm = head, head.outputs, norm

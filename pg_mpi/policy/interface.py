@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.policy.distributions import Categorical, Gaussian
 from pg_mpi.policy.running_norm import RunningNorm
 
 Floats = NDArray[np.floating[Any]]
@@ -39,15 +40,17 @@ class Policy(Protocol):
         theta: flat float vector of all parameters, (P,).
         rows: number of parameter rows; 0 if every update changes all parameters.
         actions: number of actions, or of the distribution's outputs.
-        distribution: of actions: ``Categorical`` or ``Gaussian``.
-        norm: a ``RunningNorm``, or None.
+        distribution: of actions.
+        norm: of observations and rewards, or None.
     """
 
     theta: Floats
     rows: int
     actions: int
-    distribution: Any
     norm: RunningNorm | None
+
+    @property
+    def distribution(self) -> Categorical | Gaussian: ...
 
     def expand(self) -> Network:
         """The ``Network`` of the current parameters."""

@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix
 
 from pg_mpi.policy.distributions import Categorical
 from pg_mpi.policy.network import Network
+from pg_mpi.policy.running_norm import RunningNorm
 
 INITIAL_BIAS = 0.1  # of hidden units
 
@@ -47,7 +48,7 @@ class SparseMLP:
         theta: flat float vector: ``first`` (rows, width), then heads, hidden bias, head bias.
     """
 
-    norm = None
+    norm: RunningNorm | None = None
 
     def __init__(
         self,

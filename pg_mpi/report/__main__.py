@@ -10,7 +10,7 @@ from pg_mpi.files.run_folder import write_text
 from pg_mpi.mpi.launch import launch_env
 
 
-def parser():
+def parser() -> Parser:
     """Return the command-line parser."""
     p = Parser(
         prog="python -m pg_mpi.report",
@@ -28,7 +28,7 @@ def parser():
     return p
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     """Write the report. Raises ``UsageError``."""
     args = parser().parse(argv)
     from pg_mpi.report import figures, page, read  # imported late, because numpy loads slowly

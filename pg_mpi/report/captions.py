@@ -1,18 +1,24 @@
 """Titles of figures, which state in a sentence what a figure shows."""
 
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
 from pg_mpi.files.metrics_file import clock
 from pg_mpi.report import series, tables
+from pg_mpi.report.read import Run
 from pg_mpi.report.run_files import is_number
 
 PLAY, LEARNING = ("emulator", "reset", "features", "inference"), ("gradient", "optimizer")
 
 
-def signed(score, digits=1):
+def signed(score: float, digits: int = 1) -> str:
     """Format a score with its sign, using the minus character."""
     return f"{score:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def score(run):
+def score(run: Run) -> str:
     """Format the last mean score with its interval; ``no game yet`` without one."""
     mean, half = run.last("return_mean"), run.last("return_ci95")
     if mean is None:
@@ -20,12 +26,12 @@ def score(run):
     return signed(mean) + ("" if half is None else f" \N{PLUS-MINUS SIGN} {half:.1f}")
 
 
-def window(run):
+def window(run: Run) -> int:
     """Number of games in a run's mean score."""
     return min(100, int(run.columns["games"][-1]))
 
 
-def learned(runs):
+def learned(runs: list[Run]) -> str:
     """Title of the learning curve."""
     if len(runs) > 1:
         known = sorted((run for run in runs if run.last("return_mean") is not None), key=_mean, reverse=True)
@@ -39,7 +45,7 @@ def learned(runs):
     return f"From {first} to {last} in {spoken(run.columns['wall_s'][-1])}"
 
 
-def fast(runs):
+def fast(runs: list[Run]) -> str:
     """Title of the speed figure."""
     if len(runs) > 1:
         quickest = sorted(runs, key=series.mean_speed, reverse=True)
@@ -50,7 +56,7 @@ def fast(runs):
     return f"{mean:,.0f} steps/s{each}"
 
 
-def spent(run):
+def spent(run: Run) -> str:
     """Title of the phases figure."""
     share = series.mean_shares(run)
     play, learning = (sum(share.get(name, 0) for name in names) for names in (PLAY, LEARNING))
@@ -60,7 +66,7 @@ def spent(run):
     )
 
 
-def waited(shares):
+def waited(shares: NDArray[np.float64]) -> str:
     """Title of the waiting figure; ``shares`` as returned by ``series.waits``."""
     least, most = int(shares.argmin()), int(shares.argmax())
     if shares[most] - shares[least] < 0.005:
@@ -68,13 +74,13 @@ def waited(shares):
     return f"Rank {most} waits most, {shares[most]:.1%} of the time; rank {least} least, {shares[least]:.1%}"
 
 
-def judged(evaluation):
+def judged(evaluation: dict[str, Any]) -> str:
     """Format the mean of an evaluation with its interval."""
     low, high = sorted(evaluation["ci95"])
     return f"{signed(evaluation['mean'], 2)} [{signed(low, 2)}, {signed(high, 2)}]"
 
 
-def protocol(evaluation):
+def protocol(evaluation: dict[str, Any]) -> str:
     """Describe how an evaluation was played."""
     said = {name: tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed")}
     middle = evaluation.get("median")
@@ -86,7 +92,7 @@ def protocol(evaluation):
     )
 
 
-def short(number):
+def short(number: float) -> str:
     """Format a large count with k, M or G."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
@@ -94,12 +100,12 @@ def short(number):
     return f"{number:.0f}"
 
 
-def spoken(seconds):
+def spoken(seconds: float) -> str:
     """Format a duration for a sentence."""
     if seconds < 100:
         return f"{int(seconds)} seconds"
     return f"{seconds / 60:.1f} minutes" if seconds < 6000 else f"{clock(seconds)} hours"
 
 
-def _mean(run):
-    return run.last("return_mean")
+def _mean(run: Run) -> float:
+    return cast(float, run.last("return_mean"))

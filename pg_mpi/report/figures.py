@@ -3,20 +3,30 @@
 import hashlib
 import io
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.report import series
 from pg_mpi.report.markup import Markup, element, join
-from pg_mpi.report.theme import PHASES, THEMES
+from pg_mpi.report.read import Run
+from pg_mpi.report.theme import PHASES, THEMES, Theme
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import MaxNLocator
+
+Paint = Callable[["Axes", Theme], None]
 
 WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
 UNITS = {60: "minutes", 3600: "hours"}
 MOST_BARS = 64  # ranks; more are drawn as a sorted curve
 
 
-def check():
+def check() -> None:
     """Raise ``UsageError`` where matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
@@ -24,16 +34,17 @@ def check():
         raise UsageError("a report needs an extra package: pip install 'pg_mpi[plot]'") from None
 
 
-def learning(runs, label):
+def learning(runs: list[Run], label: str) -> Markup:
     """Draw score against time with its interval, a line for each run; a diamond marks its last evaluation."""
 
-    def paint(axes, theme):
+    def paint(axes: "Axes", theme: Theme) -> None:
         scale, unit = _unit(runs)
         for number, run in enumerate(runs):
             colour, dash = theme.run(number)
             wall, mean, half = series.learning(run)
             axes.fill_between(wall / scale, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-            axes.plot(wall / scale, mean, dash, color=colour, linewidth=1.6, marker="o" if len(wall) < 3 else None)
+            marker = "o" if len(wall) < 3 else None
+            axes.plot(wall / scale, mean, linestyle=dash, color=colour, linewidth=1.6, marker=marker)
             place = series.evaluated(run)
             if place:
                 when, middle, low, high = place
@@ -45,15 +56,16 @@ def learning(runs, label):
     return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
 
 
-def speed(runs, label):
+def speed(runs: list[Run], label: str) -> Markup:
     """Draw steps/s against time, a line for each run."""
 
-    def paint(axes, theme):
+    def paint(axes: "Axes", theme: Theme) -> None:
         scale, unit = _unit(runs)
         for number, run in enumerate(runs):
             colour, dash = theme.run(number)
             when, sps = series.speed(run)
-            axes.plot(when / scale, sps, dash, color=colour, linewidth=1.6, marker="o" if len(when) < 3 else None)
+            marker = "o" if len(when) < 3 else None
+            axes.plot(when / scale, sps, linestyle=dash, color=colour, linewidth=1.6, marker=marker)
         axes.set(xlabel=unit, ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
         axes.yaxis.set_major_formatter("{x:,.0f}")
 
@@ -62,10 +74,10 @@ def speed(runs, label):
     return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
 
 
-def phases(run, label):
+def phases(run: Run, label: str) -> Markup:
     """Draw the shares of the wall time against time, stacked."""
 
-    def paint(axes, theme):
+    def paint(axes: "Axes", theme: Theme) -> None:
         scale, unit = _unit([run])
         when, shares = series.shares(run)
         wall = run.columns["wall_s"]
@@ -78,15 +90,15 @@ def phases(run, label):
     return _picture(paint, label)
 
 
-def waits(shares, label):
+def waits(shares: NDArray[np.float64], label: str) -> Markup:
     """Draw the waiting time, a bar for each rank; for more than ``MOST_BARS`` ranks a sorted curve."""
 
-    def paint(axes, theme):
+    def paint(axes: "Axes", theme: Theme) -> None:
         axes.axhline(shares.mean(), color=theme.muted, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
         if len(shares) <= MOST_BARS:
             axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
-            axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+            cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True, min_n_ticks=1)
         else:
             places = np.unique(np.linspace(0, len(shares) - 1, 500).astype(int))
             axes.fill_between(places, np.sort(shares)[places], color=PHASES["wait"], linewidth=0)
@@ -97,20 +109,20 @@ def waits(shares, label):
     return _picture(paint, label)
 
 
-def _unit(runs):
+def _unit(runs: list[Run]) -> tuple[int, str]:
     """Return (seconds per unit, name) of the time unit for these runs."""
     longest = max(run.columns["wall_s"][-1] for run in runs)
     scale = 3600 if longest > 5 * 3600 else 60
     return scale, UNITS[scale]
 
 
-def _picture(paint, label, size=HALF, kind=None):
+def _picture(paint: Paint, label: str, size: tuple[float, float] = HALF, kind: str | None = None) -> Markup:
     """Draw ``paint(axes, theme)`` for each theme; CSS shows one. ``kind``: on ``wide`` or ``narrow`` screens only."""
     drawn = (element("div", Markup(_svg(paint, theme, label, size)), class_=theme.name) for theme in THEMES)
     return element("div", *drawn, class_=" ".join(filter(None, ["picture", kind])), role="img", aria_label=label)
 
 
-def _svg(paint, theme, label, size):
+def _svg(paint: Paint, theme: Theme, label: str, size: tuple[float, float]) -> str:
     """Return an SVG element with text as text and a transparent background. Ignores the user's matplotlibrc."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -137,10 +149,10 @@ def _svg(paint, theme, label, size):
     return _lean(stream.getvalue())
 
 
-def _lean(svg):
+def _lean(svg: str) -> str:
     """Strip an SVG: remove prolog, namespaces, metadata, global style and unused ids, and shorten numbers."""
     svg = svg[svg.index("<svg") :]
-    box = re.search(r'viewBox="([-\d. ]+)"', svg)[1]
+    box = cast(re.Match[str], re.search(r'viewBox="([-\d. ]+)"', svg))[1]
     svg = f'<svg viewBox="{box}" aria-hidden="true">' + svg[svg.index(">") + 1 :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
     used = set(re.findall(r"#([\w-]+)", svg))

@@ -1,13 +1,14 @@
 """HTML with automatic escaping: all text except ``Markup`` is escaped, so no text from a file becomes a tag."""
 
 import html
+from collections.abc import Iterable, Sequence
 
 
 class Markup(str):
     """Text that is HTML. Use it only for text that this package writes itself."""
 
 
-def escaped(value):
+def escaped(value: object) -> Markup:
     """Return ``value`` as markup: unchanged if it is ``Markup``, else escaped."""
     if isinstance(value, Markup):
         return value
@@ -17,19 +18,19 @@ def escaped(value):
     )
 
 
-def join(parts, between=""):
+def join(parts: Iterable[object], between: str = "") -> Markup:
     """Join escaped parts; parts that are None are left out."""
     return Markup(escaped(between).join(escaped(part) for part in parts if part is not None))
 
 
-def element(tag, *parts, **attributes):
+def element(tag: str, *parts: object, **attributes: object) -> Markup:
     """Return a tag around its parts. ``class_`` is written ``class``; attributes that are None are left out."""
     named = ((name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items() if value is not None)
     words = "".join(f' {name}="{escaped(value)}"' for name, value in named)
     return Markup(f"<{tag}{words}>{join(parts)}</{tag}>")
 
 
-def table(head, rows, **attributes):
+def table(head: Iterable[object], rows: Iterable[Sequence[object]], **attributes: object) -> Markup:
     """Return a table that scrolls if it is wider than the screen. The first cell of a row is its header.
 
     Args:
@@ -47,11 +48,11 @@ class Cell(Markup):
     """A ``td`` element."""
 
 
-def cell(value, **attributes):
+def cell(value: object, **attributes: object) -> Cell:
     """Return a ``td`` element."""
     return Cell(element("td", value, **attributes))
 
 
-def is_cell(value):
+def is_cell(value: object) -> bool:
     """True for a ``td`` element of ``cell``."""
     return isinstance(value, Cell)

@@ -6,13 +6,14 @@ import time
 from pg_mpi import __version__
 from pg_mpi.report import panels, summary, tables
 from pg_mpi.report.markup import Markup, element
+from pg_mpi.report.read import Run
 from pg_mpi.report.theme import DARK, LIGHT, PHASES
 
 #: Content security policy: no scripts, no network access and no files, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
 
 
-def make(runs):
+def make(runs: list[Run]) -> str:
     """Return the page as HTML text."""
     now = time.strftime("%Y-%m-%d at %H:%M UTC", time.gmtime())
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
@@ -35,7 +36,7 @@ def make(runs):
     return f"<!doctype html>\n{html}\n"
 
 
-def _style():
+def _style() -> Markup:
     css = pathlib.Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{DARK.variables()}}}}}"
     phases = "".join(f".phase-{name}{{color:{colour}}}" for name, colour in PHASES.items())
@@ -43,12 +44,12 @@ def _style():
     return element("style", Markup(f":root{{{LIGHT.variables()}}}\n{dark}\n{runs}{phases}\n{css}"))
 
 
-def _notes(runs):
+def _notes(runs: list[Run]) -> list[Markup]:
     lines = [f"{run.name}: {note}" for run in runs for note in run.notes]
     return [element("ul", *(element("li", line) for line in lines), class_="notes")] if lines else []
 
 
-def _settings(runs):
+def _settings(runs: list[Run]) -> Markup:
     few, everything = tables.settings(runs)
     said = "Those that differ from the preset" + (" or between the runs" if len(runs) > 1 else "")
     shown = [element("p", said, class_="what"), few] if few else [element("p", "All equal the preset.", class_="what")]

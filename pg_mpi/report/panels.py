@@ -4,34 +4,44 @@ import base64
 
 from pg_mpi.report import captions, figures, run_files, series, tables
 from pg_mpi.report.markup import Markup, element
+from pg_mpi.report.read import Run
 from pg_mpi.report.theme import LIGHT, dash
+
+Numbered = tuple[int, Run, bool]
 
 MOST_VIDEO = 8_000_000  # bytes; of a larger one the page shows the path
 
 
-def key(number, name):
+def key(number: int, name: str) -> Markup:
     """A run's name with its line style."""
     line = element("i", class_=f"line run{number % len(LIGHT.runs)}", style=f"border-top-style:{dash(number)}")
     return element("span", line, name, class_="key")
 
 
-def _whose(number, run, several):
+def _whose(number: int, run: Run, several: bool) -> Markup | None:
     return element("p", key(number, run.name), class_="whose") if several else None
 
 
-def _figure(kind, title, what, picture, below=None, above=None):
+def _figure(
+    kind: str,
+    title: str,
+    what: str,
+    picture: Markup | None,
+    below: Markup | None = None,
+    above: Markup | None = None,
+) -> Markup:
     """A card: ``title`` states the result, ``what`` describes the drawing."""
     return element("figure", above, element("h2", title), element("p", what, class_="what"), picture, below, id=kind)
 
 
-def _keys(runs):
+def _keys(runs: list[Run]) -> Markup | None:
     """Legend of the runs; None for a single run."""
     if len(runs) == 1:
         return None
     return element("p", *(key(*each) for each in enumerate(run.name for run in runs)), class_="keys")
 
 
-def learning(runs):
+def learning(runs: list[Run]) -> Markup:
     """Card of the learning curves, over the whole width."""
     known = any(half == half for run in runs for half in series.learning(run)[2])
     what = "Mean score of the last 100 games while learning"
@@ -42,13 +52,13 @@ def learning(runs):
     return _figure("learning", title, what, figures.learning(runs, title), _keys(runs))
 
 
-def _speed(runs):
+def _speed(runs: list[Run]) -> Markup:
     title = captions.fast(runs)
     what = "Agent steps a second over all ranks, smoothed."
     return _figure("speed", title, what, figures.speed(runs, title), _keys(runs))
 
 
-def grids(runs):
+def grids(runs: list[Run]) -> list[Markup]:
     """Cards in two columns: all cards of a single run; for several runs phases and waiting, a row for each run."""
     numbered = _numbered(runs)
     speed, judged = _speed(runs), list(filter(None, map(_evaluation, numbered)))
@@ -57,12 +67,12 @@ def grids(runs):
     return [speed] * (len(runs) > 1) + [element("div", *group, class_="two") for group in groups if group]
 
 
-def _numbered(runs):
+def _numbered(runs: list[Run]) -> list[Numbered]:
     """(number, run, whether there are several runs) for each run."""
     return [(number, run, len(runs) > 1) for number, run in enumerate(runs)]
 
 
-def _phases(numbered):
+def _phases(numbered: Numbered) -> Markup:
     number, run, several = numbered
     title = captions.spent(run)
     mean, (_, shown) = series.mean_shares(run), series.shares(run)
@@ -77,7 +87,7 @@ def _phases(numbered):
     return _figure(f"phases{number}", title, what, picture, keys, _whose(number, run, several))
 
 
-def _waits(numbered):
+def _waits(numbered: Numbered) -> Markup:
     number, run, several = numbered
     shares = series.waits(run)
     if int(run.columns["ranks"][-1]) == 1:
@@ -92,12 +102,12 @@ def _waits(numbered):
     return _figure(f"waits{number}", title, what, picture, above=_whose(number, run, several))
 
 
-def _left_out(number, run, several, why):
+def _left_out(number: int, run: Run, several: bool, why: str) -> Markup:
     title = element("h2", "Waiting by rank is left out")
     return element("figure", _whose(number, run, several), title, element("p", why, class_="what"), class_="empty")
 
 
-def _evaluation(numbered):
+def _evaluation(numbered: Numbered) -> Markup | None:
     number, run, several = numbered
     judged = run.beside.evaluation
     if not judged:
@@ -107,7 +117,7 @@ def _evaluation(numbered):
     return _figure(f"evaluation{number}", title, captions.protocol(judged), film, above=whose)
 
 
-def _video(path):
+def _video(path: str | None) -> Markup | None:
     """Embed a small video; show the path of a large one."""
     if path is None:
         return None

@@ -3,12 +3,18 @@
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.report import run_files
 from pg_mpi.run.phase_timer import PHASES
+
+Columns = dict[str, NDArray[np.float64]]
+Lists = dict[str, list[float]]
 
 #: Metrics that a line must have as numbers; those that may be null; and those that older versions did not write.
 NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
@@ -33,34 +39,34 @@ class Run:
 
     name: str
     path: str
-    columns: dict
-    phases: dict
+    columns: Columns
+    phases: Columns
     beside: run_files.RunFiles
-    notes: list
+    notes: list[str]
 
-    def last(self, name):
+    def last(self, name: str) -> float | None:
         """Last value of a metric, or None if it is null."""
         value = float(self.columns[name][-1])
         return None if np.isnan(value) else value
 
 
-def runs(paths):
+def runs(paths: Iterable[str]) -> list[Run]:
     """Read the ``Run`` of each folder; a folder given twice is read once. Raises ``UsageError``."""
-    folders = {}
+    folders: dict[str, str] = {}
     for path in paths:
         folders.setdefault(os.path.realpath(path), path)
     bases = [os.path.basename(real) for real in folders]
     return [_run(path, path if bases.count(base) > 1 else base) for path, base in zip(folders.values(), bases)]
 
 
-def _run(path, name):
+def _run(path: str, name: str) -> Run:
     metrics = os.path.join(path, "metrics.jsonl")
     if not os.path.isdir(path):
         known = "is a file" if os.path.exists(path) else "does not exist"
         raise UsageError(f"the run folder {path} {known}: give the folder that the trainer named at its start")
     if not os.path.isfile(metrics):
         raise UsageError(f"{path} holds no metrics.jsonl{_hint(path)}: give a run folder, such as runs/pong-default-s0")
-    notes = []
+    notes: list[str] = []
     others = run_files.read(path, notes)
     try:
         columns, phases = _metrics(metrics)
@@ -80,7 +86,7 @@ def _run(path, name):
     return Run(name, path, columns, phases, others, notes)
 
 
-def _hint(path):
+def _hint(path: str) -> str:
     """Suggest the first run folder inside ``path``; empty if there is none."""
     try:
         inside = sorted(os.path.join(path, name) for name in os.listdir(path))
@@ -94,10 +100,10 @@ class _OtherVersion(Exception):
     """A valid JSON line lacks a field of this version."""
 
 
-def _metrics(path):
+def _metrics(path: str) -> tuple[Columns, Columns]:
     """Return (columns, phases) of a metrics file. Raises ``ValueError`` or ``_OtherVersion``, which name the line."""
-    columns = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER)}
-    phases = {name: [] for name in PHASES}
+    columns: Lists = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER)}
+    phases: Lists = {name: [] for name in PHASES}
     with open(path, mode="rb") as file:
         for number, text in enumerate(file, start=1):
             if not text.endswith(b"\n"):
@@ -113,7 +119,7 @@ def _metrics(path):
     )
 
 
-def _add(line, number, columns, phases):
+def _add(line: Any, number: int, columns: Lists, phases: Lists) -> None:
     """Check one line and append its values."""
     if not isinstance(line, dict):
         raise ValueError(f"line {number} is not an object")
@@ -136,5 +142,5 @@ def _add(line, number, columns, phases):
             values.append(wanted[name])
 
 
-def _no_constant(name):
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")

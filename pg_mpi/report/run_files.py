@@ -7,6 +7,8 @@ import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 LARGEST = 64 << 20  # bytes of a JSON file
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
@@ -18,33 +20,33 @@ class RunFiles:
 
     Attributes:
         settings: setting → value, any JSON.
-        starts: list of dicts, oldest first.
+        starts: oldest first.
         ended: why the run finished, or None.
         waits: (start, update, list of the seconds each rank waited) at the last checkpoint, or None.
-        evaluation: the last evaluation, a dict with at least finite ``games``, ``mean`` and ``ci95``; or None.
+        evaluation: the last evaluation, with at least finite ``games``, ``mean`` and ``ci95``; or None.
         video: path of the evaluation's video, or None.
     """
 
-    settings: dict
-    starts: list
+    settings: dict[str, Any]
+    starts: list[dict[str, Any]]
     ended: str | None
-    waits: tuple | None
-    evaluation: dict | None
+    waits: tuple[float, float, list[float]] | None
+    evaluation: dict[str, Any] | None
     video: str | None
 
     @property
-    def start(self):
+    def start(self) -> dict[str, Any]:
         """The last start, or an empty dict."""
         return self.starts[-1] if self.starts else {}
 
     @property
-    def version(self):
+    def version(self) -> str | None:
         """Version of pg_mpi at the last start, or None."""
         told = as_dict(self.start.get("versions")).get("pg_mpi")
         return f"pg_mpi {told}"[:40] if isinstance(told, str) and told.isprintable() else None
 
 
-def read(folder, notes):
+def read(folder: str, notes: list[str]) -> RunFiles:
     """Read the ``RunFiles`` of a run folder; append a line to ``notes`` for each unusable file."""
     config, done, ranks, evaluation = (
         _object(folder, name, notes) for name in ("config.json", "DONE", "ranks.json", "evaluation.json")
@@ -67,22 +69,22 @@ def read(folder, notes):
     )
 
 
-def as_dict(value):
+def as_dict(value: object) -> dict[str, Any]:
     """``value`` if it is a dict, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value):
+def as_list(value: object) -> list[Any]:
     """``value`` if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def is_number(value):
+def is_number(value: object) -> TypeGuard[float]:
     """True for a number, not a bool, with an absolute value below 1e15."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
 
 
-def _object(folder, name, notes):
+def _object(folder: str, name: str, notes: list[str]) -> dict[str, Any] | None:
     """Read the JSON object in a file; None if it is missing or unusable."""
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
@@ -102,28 +104,28 @@ def _object(folder, name, notes):
     return None
 
 
-def _deep(value, left=20):
+def _deep(value: object, left: int = 20) -> bool:
     """True if JSON is nested too deeply to be shown safely."""
-    inner = value.values() if isinstance(value, dict) else as_list(value)
+    inner: Iterable[object] = value.values() if isinstance(value, dict) else as_list(value)
     return not left or any(_deep(each, left - 1) for each in inner)
 
 
-def _evaluation(content):
+def _evaluation(content: dict[str, Any]) -> dict[str, Any] | None:
     """Return ``content`` if it has all numbers that the page shows, else None."""
     ends = as_list(content.get("ci95"))
     numbers = [content.get("games"), content.get("mean"), *ends]
     return content if len(ends) == 2 and all(map(is_number, numbers)) else None
 
 
-def _waits(content):
+def _waits(content: dict[str, Any]) -> tuple[float, float, list[float]] | None:
     """Return (start, update, seconds of each rank), or None."""
     seconds = as_list(as_dict(content.get("phase_s")).get("wait"))
-    place = (content.get("start"), content.get("update"))
+    place: tuple[Any, Any] = (content.get("start"), content.get("update"))
     good = seconds and all(is_number(each) and each >= 0 for each in seconds) and all(map(is_number, place))
     return (*place, [float(each) for each in seconds]) if good else None
 
 
-def _video(folder, evaluation, notes):
+def _video(folder: str, evaluation: dict[str, Any] | None, notes: list[str]) -> str | None:
     """Return the path of the evaluation's video, which must lie in the folder itself; else None."""
     name = (evaluation or {}).get("video")
     if not isinstance(name, str) or os.path.splitext(name)[1].lower() not in VIDEOS:
@@ -135,7 +137,7 @@ def _video(folder, evaluation, notes):
     return None
 
 
-def embeddable(path, most):
+def embeddable(path: str, most: int) -> tuple[str, bytes] | None:
     """Return (media type, bytes) of a video below ``most`` bytes; None if it is larger or cannot be read."""
     try:
         if os.path.getsize(path) < most:

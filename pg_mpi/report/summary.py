@@ -2,28 +2,29 @@
 
 from pg_mpi.files.metrics_file import clock
 from pg_mpi.report import captions, series, tables
-from pg_mpi.report.markup import cell, element, join, table
+from pg_mpi.report.markup import Markup, cell, element, join, table
 from pg_mpi.report.panels import key
+from pg_mpi.report.read import Run
 
 
-def head(runs, title):
+def head(runs: list[Run], title: str) -> Markup:
     """Title of the page, with environment, preset and seed."""
     games = join(dict.fromkeys(_what(run) for run in runs), "; ") if len(runs) < 4 else None
     return element("header", element("h1", title), element("p", games, class_="sub") if games else None)
 
 
-def _what(run):
+def _what(run: Run) -> str:
     settings = run.beside.settings
     words = [tables.shorten(settings.get("env_id")) if settings else "settings unknown"]
     words += [f"{name} {tables.shorten(settings.get(name))}" for name in ("preset", "seed") if name in settings]
     return ", ".join(words)
 
 
-def _status(run):
+def _status(run: Run) -> str:
     return f"finished: {run.beside.ended}" if run.beside.ended else "not finished"
 
 
-def tiles(run):
+def tiles(run: Run) -> Markup:
     """Main numbers of a single run."""
     ranks, games = int(run.columns["ranks"][-1]), int(run.columns["games"][-1])
     numbers = [
@@ -37,7 +38,7 @@ def tiles(run):
     return element("div", *shown, class_="tiles")
 
 
-def summary(runs):
+def summary(runs: list[Run]) -> Markup:
     """Table with a row for each run."""
     rows = []
     for number, run in enumerate(runs):

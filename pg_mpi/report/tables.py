@@ -3,22 +3,26 @@
 import dataclasses
 import json
 import shlex
+from collections.abc import Callable
+from typing import Any
 
 from pg_mpi.config.presets import PRESETS, env_defaults
-from pg_mpi.config.settings import TrainConfig
-from pg_mpi.report.markup import cell, element, join, table
+from pg_mpi.config.settings import FIELDS, TrainConfig
+from pg_mpi.report.markup import Markup, cell, element, join, table
+from pg_mpi.report.read import Run
 from pg_mpi.report.run_files import as_dict, as_list
+
+Fact = Callable[[Run], str]
 
 LONGEST = 400  # characters of one value
 UNSET = "\N{EN DASH}"
-_FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
-_TOLD = ("preset", "run_dir")  # shown in the head and in the provenance
+_IN_HEAD = ("preset", "run_dir")  # shown in the head and in the provenance
 _OWN = ("folder", "command", "starts")  # provenance that always differs between runs
 
 
-def settings(runs):
+def settings(runs: list[Run]) -> tuple[Markup | None, Markup]:
     """Return (table of the settings that differ from the preset or None, table of all settings)."""
-    names = list(_FIELDS) + sorted({name for run in runs for name in run.beside.settings} - _FIELDS.keys())
+    names = list(FIELDS) + sorted({name for run in runs for name in run.beside.settings} - FIELDS.keys())
     usual = [_usual(run) for run in runs]
     rows, special = [], []
     for name in names:
@@ -26,8 +30,8 @@ def settings(runs):
         row = _row(name, [_value(value) for value in values])
         rows.append(row)
         changed = [name not in its or its[name] != value for its, value in zip(usual, values)]
-        if name not in _TOLD and any(changed):
-            help_text = _FIELDS[name].metadata["help"] if name in _FIELDS else ""
+        if name not in _IN_HEAD and any(changed):
+            help_text = FIELDS[name].metadata["help"] if name in FIELDS else ""
             preset = join(dict.fromkeys(_value(its.get(name)) for its in usual), ", ")
             special.append([*row, cell(preset, class_="quiet"), cell(help_text, class_="quiet text")])
     columns = ["setting", *_columns(runs)]
@@ -35,17 +39,17 @@ def settings(runs):
     return few, table(columns, rows)
 
 
-def provenance(runs):
+def provenance(runs: list[Run]) -> Markup:
     """Table of each run's provenance at its last start."""
     rows = [_row(name, [fact(run) for run in runs], "text", name not in _OWN) for name, fact in _FACTS.items()]
     return table(["", *_columns(runs)], rows)
 
 
-def _columns(runs):
+def _columns(runs: list[Run]) -> list[str]:
     return [run.name for run in runs] if len(runs) > 1 else ["this run"]
 
 
-def _row(name, values, kind=None, compared=True):
+def _row(name: str, values: list[str], kind: str | None = None, compared: bool = True) -> list[str]:
     """A row whose values are marked where the runs differ."""
     if not compared or len(set(values)) == 1:
         return [name, *(cell(value, class_=kind) for value in values)]
@@ -53,7 +57,7 @@ def _row(name, values, kind=None, compared=True):
     return [label, *(cell(element("mark", value), class_=kind) for value in values)]
 
 
-def _usual(run):
+def _usual(run: Run) -> dict[str, Any]:
     """Settings of a run's preset; the defaults if its preset is a file."""
     preset = run.beside.settings.get("preset")
     env_id = run.beside.settings.get("env_id")
@@ -62,7 +66,7 @@ def _usual(run):
     return dataclasses.asdict(TrainConfig(**settings))
 
 
-def _value(value):
+def _value(value: Any) -> str:
     """Format a setting."""
     if value is None:
         return UNSET
@@ -73,46 +77,46 @@ def _value(value):
     return shorten(value if isinstance(value, str) else json.dumps(value))
 
 
-def shorten(value):
+def shorten(value: Any) -> str:
     """Format any value as text of bounded length."""
     text = UNSET if value in (None, "", [], {}) else str(value)
     return text if len(text) <= LONGEST else text[:LONGEST] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _command(run):
-    return shorten(shlex.join(map(str, as_list(run.beside.start.get("command"))))) or UNSET
+def _command(run: Run) -> str:
+    return shorten(shlex.join(map(str, as_list(run.beside.start.get("command")))))
 
 
-def _times(run):
+def _times(run: Run) -> str:
     times = [shorten(start.get("time")) for start in run.beside.starts]
     return f"{len(times)}: " + ", ".join([*times[:3], *(["\N{HORIZONTAL ELLIPSIS}"] if len(times) > 4 else []),
                                           *times[3:][-1:]])  # fmt: skip
 
 
-def _hosts(run):
+def _hosts(run: Run) -> str:
     hosts = sorted({shorten(place.get("host")) for place in _places(run)})
     more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
     return f"{len(hosts)}: {', '.join(hosts[:8])}{more}" if hosts else UNSET
 
 
-def _threads(run):
+def _threads(run: Run) -> str:
     return ", ".join(sorted({f"{place.get('threads')} ({place.get('blas')})" for place in _places(run)})[:8]) or UNSET
 
 
-def _places(run):
+def _places(run: Run) -> list[dict[str, Any]]:
     return [place for place in as_list(run.beside.start.get("places")) if isinstance(place, dict)]
 
 
-def _pairs(key):
+def _pairs(key: str) -> Fact:
     """Return a function that formats a dict of the last start as ``name value`` pairs."""
     return lambda run: shorten(", ".join(f"{k} {v}" for k, v in as_dict(run.beside.start.get(key)).items()))
 
 
-def _plain(key):
+def _plain(key: str) -> Fact:
     return lambda run: shorten(run.beside.start.get(key))
 
 
-_FACTS = {
+_FACTS: dict[str, Fact] = {
     "folder": lambda run: run.path,
     "command": _command,
     "starts": _times,

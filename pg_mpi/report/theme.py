@@ -1,6 +1,7 @@
 """Colours of the page and its figures: a light and a dark theme."""
 
 import dataclasses
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,15 +20,15 @@ class Theme:
     line: str
     accent: str
     marked: str
-    runs: tuple
+    runs: tuple[str, ...]
 
-    def variables(self):
+    def variables(self) -> str:
         """Return the theme as CSS variables, ``--ink:#...;`` and so on."""
         named = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("name", "runs")}
         named |= {f"run{number}": colour for number, colour in enumerate(self.runs)}
         return "".join(f"--{name}:{colour};" for name, colour in named.items())
 
-    def run(self, number):
+    def run(self, number: int) -> tuple[str, Any]:
         """(colour, dash pattern of matplotlib) of run ``number``."""
         return self.runs[number % len(self.runs)], DASHES[number // len(self.runs) % len(DASHES)][0]
 
@@ -57,7 +58,7 @@ DARK = Theme(
 THEMES = (LIGHT, DARK)
 
 #: Dash patterns (matplotlib, CSS) of the first runs, the next runs, and the runs after those.
-DASHES = (("-", "solid"), ((0, (5, 2)), "dashed"), ((0, (1.2, 1.6)), "dotted"))
+DASHES: tuple[tuple[Any, str], ...] = (("-", "solid"), ((0, (5, 2)), "dashed"), ((0, (1.2, 1.6)), "dotted"))
 
 #: A colour for each phase, visible in both themes: play in greens, learning in blues, other ranks in reds.
 PHASES = {
@@ -74,6 +75,6 @@ PHASES = {
 }
 
 
-def dash(number):
+def dash(number: int) -> str:
     """The CSS border style of run ``number``."""
     return DASHES[number // len(LIGHT.runs) % len(DASHES)][1]

@@ -1,23 +1,26 @@
 """Checks of a run: equal weights on all ranks, finite gradients."""
 
 import zlib
+from typing import Any, cast
 
 from pg_mpi.config.errors import RunError
+from pg_mpi.mpi.interface import Collectives
+from pg_mpi.policy.interface import Floats
 
 SKIPPED_IN_ROW = 10  # updates
 
 
-def check_weights(world, theta, update):
+def check_weights(world: Collectives, theta: Floats, update: int) -> None:
     """Check by CRC-32 that all ranks hold bitwise-equal weights. Collective: every rank must call this.
 
     Raises ``RuntimeError`` naming the ranks that differ.
     """
-    digest = zlib.crc32(theta)  # a secure hash takes six times as long
+    digest = zlib.crc32(cast(Any, theta))  # a secure hash takes six times as long
     digests = world.gather_all(digest)
     common = max(digests, key=lambda d: (digests.count(d), d == digests[0]))
     strays = [rank for rank, digest in enumerate(digests) if digest != common]
     if strays:
-        error = RuntimeError(
+        error: Any = RuntimeError(
             f"after update {update} the weights of rank {', '.join(map(str, strays))} differ from the others': "
             "check the hardware and that all ranks use the same libraries; no checkpoint was saved since they differ"
         )
@@ -25,7 +28,7 @@ def check_weights(world, theta, update):
         raise error
 
 
-def check_gradient(skipped_in_row, update):
+def check_gradient(skipped_in_row: int, update: int) -> None:
     """Raise ``RunError`` after ``SKIPPED_IN_ROW`` updates in a row without a finite gradient."""
     if skipped_in_row == SKIPPED_IN_ROW:
         error = RunError(

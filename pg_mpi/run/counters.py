@@ -3,6 +3,8 @@
 import math
 import statistics
 from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 WINDOW = 100
 
@@ -15,11 +17,11 @@ class Counters:
         recent: the last 100 games as (score, steps), oldest first.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.update = self.env_steps = self.games = self.emulator_errors = 0
-        self.recent = deque(maxlen=WINDOW)
+        self.recent: deque[tuple[float, ...]] = deque(maxlen=WINDOW)
 
-    def add(self, env_steps, games, emulator_errors=0):
+    def add(self, env_steps: int, games: Sequence[Sequence[float]], emulator_errors: int = 0) -> None:
         """Count one update: its agent steps, its finished games in env order, and its emulator failures."""
         self.update += 1
         self.env_steps += env_steps
@@ -28,12 +30,12 @@ class Counters:
         self.recent.extend(tuple(game) for game in games)
 
     @property
-    def return_mean(self):
+    def return_mean(self) -> float | None:
         """Mean score of the recent games, or None before the first."""
         return statistics.fmean(score for score, _ in self.recent) if self.recent else None
 
     @property
-    def return_ci95(self):
+    def return_ci95(self) -> float | None:
         """Half the 95 % interval of ``return_mean`` (normal approximation), or None before the second game.
 
         1.96 s / sqrt(n) for n recent games of sample deviation s.
@@ -42,11 +44,11 @@ class Counters:
             return None
         return 1.96 * statistics.stdev(score for score, _ in self.recent) / math.sqrt(len(self.recent))
 
-    def reached(self, target):
+    def reached(self, target: float | None) -> bool:
         """True if the last 100 games average at least ``target``."""
-        return target is not None and len(self.recent) == WINDOW and self.return_mean >= target
+        return target is not None and len(self.recent) == WINDOW and cast(float, self.return_mean) >= target
 
-    def metrics(self):
+    def metrics(self) -> dict[str, Any]:
         """The counters as metrics."""
         return {
             "games": self.games,
@@ -57,7 +59,7 @@ class Counters:
             "emulator_errors": self.emulator_errors,
         }
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """State for a checkpoint: a JSON-able dict."""
         return {
             "update": self.update,
@@ -67,7 +69,7 @@ class Counters:
             "emulator_errors": self.emulator_errors,
         }
 
-    def restore(self, state):
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state``."""
         self.update, self.env_steps, self.games = (int(state[name]) for name in ("update", "env_steps", "games"))
         self.recent = deque(((score + 0, int(steps)) for score, steps in state["recent"]), maxlen=WINDOW)

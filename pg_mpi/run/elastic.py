@@ -5,6 +5,13 @@ Kale, 2004). Weights, optimizer and counters are equal on all ranks, and change 
 update.
 """
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pg_mpi.env.interface import Environment
+from pg_mpi.learning.rollout import Env
+from pg_mpi.mpi.world import World
+
 LOOKS = 0.05  # seconds between checks for failed ranks
 
 
@@ -19,19 +26,21 @@ class BuddyCopies:
         own, held: ``Env.state()`` by the env's index.
     """
 
-    def __init__(self, world, total, make_game):
+    def __init__(self, world: World, total: int, make_game: Callable[[], Environment]) -> None:
         self._world, self._total, self._make_game = world, total, make_game
-        self._games = []
+        self._games: list[Environment] = []
+        self.own: dict[int, Any]
+        self.held: dict[int, Any]
         self.own, self.held = {}, {}
 
-    def exchange(self, envs):
+    def exchange(self, envs: Iterable[Env]) -> None:
         """Store the envs' states, on all ranks or on none. Collective. Raises ``RankLost`` if on none."""
         own = {env.index: env.state() for env in envs}
         held = self._world.shift(own)
         self._world.agree()
         self.own, self.held = own, held
 
-    def deal(self):
+    def deal(self) -> dict[int, Any]:
         """Distribute the envs of failed ranks; returns this rank's envs as stored: {index: state}. Collective.
 
         Each goes to the rank with the fewest envs. Its state is None if both copies were lost.
@@ -47,13 +56,13 @@ class BuddyCopies:
                 self.own[index] = next((offer[index] for offer in offers if index in offer), None)
         return self.own
 
-    def make_ahead(self):
+    def make_ahead(self) -> None:
         """Make one more emulator, if there are too few for the next failure."""
         left = self._world.size - 1
         if left and len(self._games) < -(-self._total // left) - len(self.own):
             self._games.append(self._make_game())
 
-    def dealt(self, envs, make_env):
+    def dealt(self, envs: list[Env], make_env: Callable[[int, Environment | None], Env]) -> list[Env]:
         """Distribute as ``deal`` and return this rank's envs, restored: a list. Collective.
 
         ``make_env(index, game)`` makes one; with ``game`` None it makes its own emulator.
@@ -69,10 +78,10 @@ class BuddyCopies:
 class StopOrLost:
     """True if ``stop`` is, or if a rank has failed, which play does not notice otherwise."""
 
-    def __init__(self, stop, world):
+    def __init__(self, stop: object, world: World) -> None:
         self._stop, self._world, self._next = stop, world, 0.0
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         if self._stop:
             return True
         now = self._world.clock()

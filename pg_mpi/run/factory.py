@@ -1,26 +1,35 @@
 """Settings and specification → policy, optimizer and learner."""
 
 import traceback
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import imported
 from pg_mpi.config.random_streams import WEIGHTS, stream
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import action_set as game_actions
+from pg_mpi.env.interface import EnvSpec
+from pg_mpi.learning.gradient_source import GradientSource
 from pg_mpi.learning.learner import Learner
-from pg_mpi.learning.optimizer import Adam, RMSProp
-from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.optimizer import Adam, Optimizer, RMSProp
+from pg_mpi.learning.parameter_store import ParameterStore, Store
 from pg_mpi.learning.round_source import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.custom_policy import CustomPolicy, Unfit
 from pg_mpi.policy.distributions import Categorical, Gaussian
+from pg_mpi.policy.interface import Policy
 from pg_mpi.policy.mlp import MLP
 from pg_mpi.policy.running_norm import RunningNorm
 from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run.phase_timer import PhaseTimer
 
 
-def make_policy(config, env_spec):
+def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:
     """Make the policy of ``config`` with random weights, equal on all ranks with the same numpy.
 
     Raises ``UsageError`` for a custom policy that does not import, and whatever its code raises.
@@ -29,17 +38,17 @@ def make_policy(config, env_spec):
         policy = _sparse(config, env_spec)
         policy.norm = RunningNorm() if config.rewards == "scaled" else None
         return policy
-    head = Gaussian(len(env_spec.spaces.low)) if env_spec.gaussian else Categorical(len(env_spec.codes))
+    head = Gaussian(len(cast(Any, env_spec).spaces.low)) if env_spec.gaussian else Categorical(len(env_spec.codes))
     free = head.outputs // 2 if env_spec.gaussian else 0
     make = MLP if config.policy == "usual" else own_policy(config)
     inputs = env_spec.inputs(config)
-    scales = config.normalise and not env_spec.sparse and not env_spec.spaces.states  # one-hot stays unscaled
+    scales = config.normalise and not env_spec.sparse and not cast(Any, env_spec).spaces.states  # one-hot is unscaled
     norm = RunningNorm(env_spec.origin(config)) if scales or config.rewards == "scaled" else None
     function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
     return CustomPolicy(function, head, inputs, env_spec.sparse, norm, scales)
 
 
-def try_out(config, env_spec):
+def try_out(config: TrainConfig, env_spec: EnvSpec) -> None:
     """Check that the environment matches its specification, and run a custom policy once.
 
     Rank 0 only, so that an error is reported once. Raises ``UsageError``, after the traceback of an error in the
@@ -50,7 +59,7 @@ def try_out(config, env_spec):
     if config.policy == "usual":
         return
     try:
-        make_policy(config, env_spec).try_out()
+        cast(CustomPolicy, make_policy(config, env_spec)).try_out()
     except UsageError:
         raise
     except Exception as error:  # any: it is the user's code
@@ -60,15 +69,15 @@ def try_out(config, env_spec):
         raise UsageError(f"--policy {config.policy} cannot be used: {type(error).__name__}: {reason}") from None
 
 
-def own_policy(config):
+def own_policy(config: TrainConfig) -> Callable[..., Any]:
     """The class of ``--policy``. Raises ``UsageError`` if there is none."""
-    found = imported(config.policy, "--policy") if ":" in config.policy else None
+    found: Callable[..., Any] | None = imported(config.policy, "--policy") if ":" in config.policy else None
     if not callable(found):
         raise UsageError(f"--policy {config.policy} names no class: give package.module:Class, or usual")
     return found
 
 
-def _sparse(config, env_spec):
+def _sparse(config: TrainConfig, env_spec: EnvSpec) -> SparseMLP:
     """Make the policy on sparse inputs."""
     policy = SparseMLP(
         env_spec.inputs(config),
@@ -82,7 +91,7 @@ def _sparse(config, env_spec):
     return policy
 
 
-def _parts(config, env_spec):
+def _parts(config: TrainConfig, env_spec: EnvSpec) -> NDArray[Any] | None:
     """The parts that each action's logit is the sum of, for ``SparseMLP``; None: one logit per action."""
     if config.action_logits == "parts":
         return np.array(game_actions.parts(env_spec.codes))
@@ -91,15 +100,20 @@ def _parts(config, env_spec):
     return None
 
 
-def make_optimizer(config, policy):
+def make_optimizer(config: TrainConfig, policy: Policy) -> Optimizer:
     """Make RMSProp for REINFORCE, as in the original, or Adam for the clipped surrogate."""
-    kind = RMSProp if config.method == "reinforce" else Adam
+    kind: type[Optimizer] = RMSProp if config.method == "reinforce" else Adam
     return kind(policy.theta.size)
 
 
-def make_learner(config, policy, world, phases, store=None):
+def make_learner(
+    config: TrainConfig, policy: Policy, world: Collectives, phases: PhaseTimer, store: Store | None = None
+) -> Learner:
     """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
     store = store or ParameterStore(policy, make_optimizer(config, policy), config)
-    kinds = [Reinforce if config.method == "reinforce" else Clipped, *([SelfImitation] if config.replay else [])]
-    sources = [kind(policy, config, world, phases) for kind in kinds]
+    kinds: list[Any] = [
+        Reinforce if config.method == "reinforce" else Clipped,
+        *([SelfImitation] if config.replay else []),
+    ]
+    sources: list[GradientSource] = [kind(policy, config, world, phases) for kind in kinds]
     return Learner(store, sources, config, world, phases)

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Callable, Iterator
 
 PHASES = (
     "emulator",
@@ -26,19 +27,19 @@ class PhaseTimer:
         spans: list of (name, begin, end) by ``clock``, one per phase entered; None if they are not recorded.
     """
 
-    def __init__(self, clock=time.perf_counter, spans=False):
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, spans: bool = False) -> None:
         self.clock = clock
-        self.spans = [] if spans else None
+        self.spans: list[tuple[str, float, float]] | None = [] if spans else None
         self.seconds = dict.fromkeys(PHASES, 0.0)
 
-    def clear(self):
+    def clear(self) -> None:
         """Reset to zero."""
         self.seconds = dict.fromkeys(PHASES, 0.0)
         if self.spans is not None:
             self.spans = []
 
     @contextlib.contextmanager
-    def __call__(self, name):
+    def __call__(self, name: str) -> Iterator[None]:
         begun = self.clock()
         try:
             yield
@@ -49,7 +50,7 @@ class PhaseTimer:
                 self.spans.append((name, begun, ended))
 
     @contextlib.contextmanager
-    def around(self, name):
+    def around(self, name: str) -> Iterator[None]:
         """Record a span around other phases, without adding to any."""
         begun = self.clock()
         yield

@@ -6,13 +6,17 @@ All checks run before the folder of a new run is made.
 import dataclasses
 import os
 import sys
+from collections.abc import Collection
+from typing import Any, cast
 
 import numpy as np
 
 from pg_mpi.config.errors import CheckpointError, RunError, UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import registry
+from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files import checkpoint_file
+from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.files.metrics_file import TensorBoard
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
@@ -34,16 +38,16 @@ class Start:
 
     config: TrainConfig
     folder: RunFolder
-    env_spec: object
-    saved: tuple | None = None
+    env_spec: EnvSpec
+    saved: tuple[Arrays, dict[str, Any]] | None = None
     path: str | None = None
-    memories: list | None = None
+    memories: list[Arrays] | None = None
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "memories": None}
 
 
-def find_start(config, given, ranks):
+def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start:
     """Check the settings, lock the folder and load the checkpoint to resume from. Raises ``UsageError``.
 
     ``given``: the names of the settings on the command line.
@@ -70,7 +74,7 @@ def find_start(config, given, ranks):
         _open_new(folder)
         return Start(config, folder, env_spec)
     try:
-        path, arrays, facts = checkpoint_file.load_newest(source, warn)
+        path, arrays, facts = cast(tuple[str, Arrays, dict[str, Any]], checkpoint_file.load_newest(source, warn))
     except CheckpointError as error:
         raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
     envs = run_state.check_fits(path, facts, config, ranks)
@@ -90,7 +94,7 @@ def find_start(config, given, ranks):
     return Start(config, folder, env_spec, (arrays, facts), path, memories)
 
 
-def check_settings(config, ranks, given=()):
+def check_settings(config: TrainConfig, ranks: int, given: Collection[str] = ()) -> None:
     """Refuse settings that conflict on ``ranks`` ranks, or whose checkpoints would be too large to load."""
     config.check(ranks, given)
     most = (checkpoint_file.LARGEST - (1 << 29)) // (SIZE * TRANSITION)  # the rest is for the other arrays
@@ -98,14 +102,14 @@ def check_settings(config, ranks, given=()):
         raise UsageError(f"--replay fits into a checkpoint on at most {most} ranks, not {ranks}: leave it out")
 
 
-def _open_new(folder):
+def _open_new(folder: RunFolder) -> None:
     """Make and lock the folder of a new run; refuse it if another trainer has used it meanwhile."""
     folder.open()
     if checkpoint_file.candidates(folder.path):
         raise UsageError(f"{folder.path} was used by another trainer a moment ago: run the same command again")
 
 
-def _check_own(config, source, own):
+def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:
     """Refuse a ``--resume`` that conflicts with the folder's own checkpoints."""
     if config.resume == "never":
         raise UsageError(f"{config.folder} holds a run and --resume never would lose it: give another --run-dir")
@@ -117,7 +121,7 @@ def _check_own(config, source, own):
         warn(f"{config.folder} has a checkpoint of its own: resuming from it, not from {source}")
 
 
-def _check_progress(folder, config, env_steps):
+def _check_progress(folder: RunFolder, config: TrainConfig, env_steps: int) -> None:
     """Refuse repeated starts without a new checkpoint, which a batch system would continue endlessly."""
     idle = folder.idle_starts(env_steps)
     if config.idle_starts and idle >= config.idle_starts:
@@ -127,7 +131,9 @@ def _check_progress(folder, config, env_steps):
         )
 
 
-def save_checkpoint(folder, env_steps, content, config):
+def save_checkpoint(
+    folder: RunFolder, env_steps: int, content: tuple[Arrays, dict[str, Any]], config: TrainConfig
+) -> None:
     """Write ``content``, (arrays, facts), as the folder's checkpoint after ``env_steps``. Raises ``RunError``."""
     path = checkpoint_file.path_of(folder.checkpoints, env_steps)
     arrays, _ = content
@@ -146,10 +152,10 @@ def save_checkpoint(folder, env_steps, content, config):
         ) from None
 
 
-def _newest(folder):
+def _newest(folder: RunFolder) -> str:
     return next(iter(checkpoint_file.candidates(folder.path)), "the beginning (there is no checkpoint)")
 
 
-def warn(line):
+def warn(line: str) -> None:
     """Print a warning line on standard error."""
     print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)

@@ -2,11 +2,17 @@
 
 import dataclasses
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from pg_mpi import STARTED, __version__
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
-from pg_mpi.files.run_folder import write_json, writing
+from pg_mpi.files.run_folder import RunFolder, write_json, writing
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
+from pg_mpi.policy.interface import Policy
+from pg_mpi.run.counters import Counters
 
 
 class RunLog:
@@ -16,7 +22,9 @@ class RunLog:
         metrics: of the last update of this start; None before the first.
     """
 
-    def open(self, config, folder, counters, facts):
+    def open(
+        self, config: TrainConfig, folder: RunFolder, counters: Counters, facts: dict[str, Any]
+    ) -> tuple[float, int]:
         """Open the logs after ``counters``; returns the training seconds and starts of the folder so far.
 
         ``facts``: the provenance of this start, for ``config.json``.
@@ -31,17 +39,21 @@ class RunLog:
         self.take_over(config, folder, counters)
         return self._log.seconds_before, restarts
 
-    def take_over(self, config, folder, counters):
+    def take_over(self, config: TrainConfig, folder: RunFolder, counters: Counters) -> None:
         """Open the logs of a start that is already in ``config.json``, as a new rank 0 does."""
         self._config, self._folder, self._counters = config, folder, counters
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
+        self.metrics: dict[str, Any] | None
+        self._tensorboard: TensorBoard | None
         self.metrics = self._tensorboard = None
         with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)
             if config.track:
                 self._tensorboard = TensorBoard(folder.file("tensorboard"), counters.env_steps)
 
-    def banner(self, places, env_spec, policy, resumed_from):
+    def banner(
+        self, places: Sequence[dict[str, Any]], env_spec: EnvSpec, policy: Policy, resumed_from: str | None
+    ) -> None:
         """Print the run's set-up. ``resumed_from``: the path of a checkpoint, or None."""
         config, say = self._config, self._progress.say
         hosts = sorted({place["host"] for place in places})
@@ -63,7 +75,7 @@ class RunLog:
         else:
             say(f"new run in {self._folder.path}")
 
-    def write(self, metrics):
+    def write(self, metrics: dict[str, Any]) -> None:
         """Write an update's metrics and print the progress."""
         self.metrics = metrics
         with writing(self._folder.path):
@@ -72,21 +84,21 @@ class RunLog:
                 self._tensorboard.write(metrics)
         self._progress.show(metrics)
 
-    def lost(self, ranks, left, seconds):
+    def lost(self, ranks: Sequence[int], left: int, seconds: float) -> int:
         """Print the failed ranks and the number of survivors; returns the update of the last metrics line."""
         which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
         done = f"update {self._counters.update}"
         self._progress.say(f"lost {which}: {left} left, which continue with its envs after {done} ({seconds:.2f} s)")
         return self._log.last
 
-    def write_ranks(self, restarts, totals):
+    def write_ranks(self, restarts: int, totals: Sequence[dict[str, float]]) -> None:
         """Write ``ranks.json``: the seconds of each phase per rank, since this start began."""
         by_phase = {name: [round(float(each[name]), 3) for each in totals] for name in totals[0]}
         path = self._folder.file("ranks.json")
         with writing(path):
             write_json(path, {"start": restarts, "update": self._counters.update, "phase_s": by_phase})
 
-    def close(self, reason, finished, waited):
+    def close(self, reason: str, finished: bool, waited: float) -> None:
         """Print the reason for the end, ``waited`` seconds after a signal; mark the folder DONE if finished."""
         if self._tensorboard:
             self._tensorboard.close()

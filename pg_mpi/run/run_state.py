@@ -1,18 +1,31 @@
 """Conversion of a run to a checkpoint's arrays and facts, and back."""
 
 import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, UsageError, one_line
-from pg_mpi.config.settings import from_identity
+from pg_mpi.config.settings import TrainConfig, from_identity
 from pg_mpi.env import registry
+from pg_mpi.env.interface import EnvSpec
+from pg_mpi.files.checkpoint_file import Arrays
+from pg_mpi.learning.gradient_source import State
+from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.rollout import Env
 from pg_mpi.learning.self_imitation.replay_buffer import STATE
+from pg_mpi.mpi.world import World
+from pg_mpi.policy.interface import Policy
+from pg_mpi.run.counters import Counters
 
 FORMAT = 3
 
 
-def collect(world, config, env_spec, learner, counters, envs):
+def collect(
+    world: World, config: TrainConfig, env_spec: EnvSpec, learner: Learner, counters: Counters, envs: Iterable[Env]
+) -> tuple[Arrays, dict[str, Any]] | None:
     """Collect the arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
 
     Envs are saved in the order of their index, with all their state. Any number of ranks that divides their number can
@@ -61,7 +74,7 @@ def collect(world, config, env_spec, learner, counters, envs):
 
 
 @contextlib.contextmanager
-def _taken_apart(agreed=False):
+def _taken_apart(agreed: bool = False) -> Iterator[None]:
     """Context that raises ``CheckpointError`` for malformed checkpoint data.
 
     ``agreed``: every rank reads the same data, and so raises the same error.
@@ -77,13 +90,13 @@ def _taken_apart(agreed=False):
         raise refused from None
 
 
-def env_spec_of(arrays, facts):
+def env_spec_of(arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
     """The specification of the saved run's environment. Raises ``CheckpointError``."""
     with _taken_apart():
         return registry.restored(facts["identity"]["env_id"], arrays, facts)
 
 
-def config_of(path, facts):
+def config_of(path: str, facts: Any) -> TrainConfig:
     """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
     found = facts.get("format") if isinstance(facts, dict) else None
     if found == FORMAT:
@@ -94,13 +107,13 @@ def config_of(path, facts):
     raise CheckpointError(f"{path} {version}: use the version that wrote it, or start a new run in another --run-dir")
 
 
-def steps_of(facts):
+def steps_of(facts: dict[str, Any]) -> int:
     """The agent steps of the saved run. Raises ``CheckpointError``."""
     with _taken_apart():
         return int(facts["counters"]["env_steps"])
 
 
-def check_fits(path, facts, config, ranks):
+def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int) -> int:
     """The envs per rank with which this run resumes from a checkpoint.
 
     Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
@@ -122,7 +135,15 @@ def check_fits(path, facts, config, ranks):
     return envs // ranks
 
 
-def apply(arrays, facts, env_spec, policy, learner, counters, envs):
+def apply(
+    arrays: Arrays,
+    facts: dict[str, Any],
+    env_spec: EnvSpec,
+    policy: Policy,
+    learner: Learner,
+    counters: Counters,
+    envs: Iterable[Env],
+) -> None:
     """Restore a saved run: weights and counters on all ranks, and each rank's envs. Not collective."""
     with _taken_apart(agreed=True):
         fill_policy(policy, arrays)
@@ -136,12 +157,12 @@ def apply(arrays, facts, env_spec, policy, learner, counters, envs):
             env.restore(parts, facts["envs"][env.index])
 
 
-def _split(states, sizes):
+def _split(states: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
     """Split concatenated states by their sizes."""
     return np.split(states, np.cumsum(sizes)[:-1])
 
 
-def _gather_memories(world, memory):
+def _gather_memories(world: World, memory: State | None) -> tuple[Any, dict[str, Any]] | None:
     """Gather the replay states of all ranks on rank 0: (facts, arrays by name); None without. Collective."""
     if memory is None:
         return None
@@ -150,7 +171,7 @@ def _gather_memories(world, memory):
     return world.gather(facts), blocks
 
 
-def take_memories(arrays, facts):
+def take_memories(arrays: Arrays, facts: dict[str, Any]) -> list[Arrays]:
     """Remove the replay states from a checkpoint's arrays, because they are large: a list of dicts by rank."""
     with _taken_apart():
         memories = []
@@ -161,7 +182,7 @@ def take_memories(arrays, facts):
         return memories
 
 
-def deal_memories(world, memories, facts, learner):
+def deal_memories(world: World, memories: list[Arrays] | None, facts: dict[str, Any], learner: Learner) -> None:
     """Distribute the replay states of the saved run over the ranks. Collective.
 
     ``memories``: of ``take_memories``, on rank 0.
@@ -175,7 +196,7 @@ def deal_memories(world, memories, facts, learner):
         learner.restore_replay(mine)
 
 
-def check_size(config, theta):
+def check_size(config: TrainConfig, theta: NDArray[Any]) -> None:
     """Raise ``CheckpointError`` for settings that need far more parameters than were saved."""
     if config.policy == "usual" and config.hidden > theta.size:
         error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
@@ -183,7 +204,7 @@ def check_size(config, theta):
         raise error
 
 
-def fill_policy(policy, arrays):
+def fill_policy(policy: Policy, arrays: Arrays) -> None:
     """Restore a policy from a checkpoint. Raises ``CheckpointError`` on every rank alike."""
     with _taken_apart(agreed=True):
         fill(policy.theta, arrays["theta"])
@@ -192,7 +213,7 @@ def fill_policy(policy, arrays):
             policy.norm.refresh()
 
 
-def fill(array, saved):
+def fill(array: NDArray[Any], saved: NDArray[Any]) -> None:
     """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if shapes or kinds differ."""
     if array.shape != saved.shape or array.dtype.kind != saved.dtype.kind:
         there, here = (f"{a.dtype} {a.shape}" for a in (saved, array))
@@ -202,7 +223,7 @@ def fill(array, saved):
     array[...] = saved
 
 
-def _identity(config):
+def _identity(config: TrainConfig) -> dict[str, Any]:
     """The settings that must match on resume. The number of envs per rank may differ."""
     identity = config.identity()
     del identity["envs_per_rank"]

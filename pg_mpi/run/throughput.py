@@ -3,10 +3,13 @@
 import os
 import resource
 import sys
+from typing import Any
 
 import numpy as np
 
 from pg_mpi import STARTED
+from pg_mpi.mpi.interface import Collectives
+from pg_mpi.run.phase_timer import PhaseTimer
 
 
 class Throughput:
@@ -16,17 +19,17 @@ class Throughput:
         totals: this rank's seconds in each phase, over all updates that were read.
     """
 
-    def __init__(self, world, phases, seconds_before, env_steps):
+    def __init__(self, world: Collectives, phases: PhaseTimer, seconds_before: float, env_steps: int) -> None:
         self._world, self._phases, self._before = world, phases, seconds_before
         self._env_steps, self._wall, self._cpu = env_steps, self.seconds(), world.cpu_clock()
-        self._last = None
+        self._last: dict[str, Any] | None = None
         self._flops, self.totals = 0, dict.fromkeys(phases.seconds, 0.0)
 
-    def seconds(self):
+    def seconds(self) -> float:
         """Training seconds of this run folder: earlier starts and this one, start-up included."""
         return self._before + self._world.clock() - STARTED
 
-    def read(self, env_steps, flops):
+    def read(self, env_steps: int, flops: int) -> dict[str, Any]:
         """Timing metrics of the update that ends now, equal on all ranks. Collective.
 
         ``flops``: this rank's counter. The phases are cleared for the next update.
@@ -57,14 +60,14 @@ class Throughput:
         return self._last
 
 
-def _rounded(metrics):
+def _rounded(metrics: Any) -> Any:
     """Round to seven digits, for a readable file."""
     if isinstance(metrics, dict):
         return {name: _rounded(value) for name, value in metrics.items()}
     return float(f"{metrics:.7g}")
 
 
-def resident_mb():
+def resident_mb() -> float:
     """Resident memory of this process in MB (10**6 bytes): current on Linux, peak elsewhere."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:

@@ -1,24 +1,33 @@
 """A training run and the operations of the loop in ``train.py``."""
 
 import sys
+from collections.abc import Collection
+from typing import Any, cast
 
 import numpy as np
 
 from pg_mpi.config.errors import RunError
 from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env.interface import Environment
 from pg_mpi.features import native_encoder
 from pg_mpi.files.run_folder import provenance
 from pg_mpi.files.trace_file import Trace
+from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.schedule import annealing
+from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import clocks, pinning
+from pg_mpi.mpi.signals import Stop
+from pg_mpi.mpi.world import World
+from pg_mpi.policy.interface import Policy
 from pg_mpi.run import factory, run_state
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
 from pg_mpi.run.phase_timer import PhaseTimer
-from pg_mpi.run.resume import find_start, save_checkpoint
+from pg_mpi.run.resume import Start, find_start, save_checkpoint
 from pg_mpi.run.run_log import RunLog
 from pg_mpi.run.throughput import Throughput
 
@@ -36,20 +45,20 @@ class Trainer:
         counters: the run's counters, equal on all ranks.
     """
 
-    def __init__(self, world, config, given, parts=factory):
+    def __init__(self, world: World, config: TrainConfig, given: Collection[str], parts: Any = factory) -> None:
         self._world = world
         pinning.pin_threads()
         place = pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY}
-        places = world.gather(place)
-        start = world.on_root(find_start, config, given, world.size, asleep=True)
+        places: Any = world.gather(place)
+        start: Start = world.on_root(find_start, config, given, world.size, asleep=True)
         self.config = config = start.config
         self._folder, self._env_spec = start.folder, start.env_spec
         self._phases = PhaseTimer(world.clock, spans=config.trace)
-        policy = parts.make_policy(config, start.env_spec)
-        self._learner = parts.make_learner(config, policy, world, self._phases)
+        policy: Policy = parts.make_policy(config, start.env_spec)
+        self._learner: Learner = parts.make_learner(config, policy, world, self._phases)
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
-        self._stats = None  # metrics of the newest update
+        self._stats: dict[str, Any] | None = None  # metrics of the newest update
         self._flops = 0  # of this rank's sampling since it started
         self._played = 0  # steps of this rank in the newest round
         self._envs_in_all = world.size * config.envs_per_rank
@@ -69,8 +78,8 @@ class Trainer:
         self._trace = self._open_trace(place["host"]) if config.trace else None
         self._throughput = Throughput(world, self._phases, before, self.counters.env_steps)
         if world.rank == 0:
-            self._run_log.banner(places, self._env_spec, policy, start.path)
-        self._copies = None
+            cast(RunLog, self._run_log).banner(places, self._env_spec, policy, start.path)
+        self._copies: BuddyCopies | None = None
         if config.elastic:
             self._copies = BuddyCopies(
                 world, self._envs_in_all, lambda: start.env_spec.make_game(config, stream(0, SURVEY))
@@ -78,18 +87,18 @@ class Trainer:
         self._keep_in_memory()
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
         """Training seconds of this run folder so far, start-up included."""
         return self._throughput.seconds()
 
     @property
-    def skipped_in_row(self):
+    def skipped_in_row(self) -> int:
         """The number of newest updates in a row with a gradient that was not finite."""
         return self._learner.skipped_in_row
 
     # -- operations of the loop ---------------------------------------------------------------------------
 
-    def play(self, stop=False):
+    def play(self, stop: object = False) -> list[Trajectory] | None:
         """Play one round of this rank's envs: a list of ``Trajectory``, one per env.
 
         None if ``stop`` became true on a rank. The partial round is then discarded, and every env is restored to the
@@ -112,7 +121,7 @@ class Trainer:
         self._flops += self._network.flops(self._played, active)
         return trajectories
 
-    def learn(self, trajectories):
+    def learn(self, trajectories: list[Trajectory]) -> None:
         """Run one update on a round of ``play`` and count it, on all ranks or on none."""
         envs = self._player.envs
         with self._phases("allreduce"):
@@ -133,7 +142,7 @@ class Trainer:
         with self._phases("inference"):
             self._learner.refresh(self._network)
 
-    def report(self):
+    def report(self) -> None:
         """Write this update's metrics and print the progress."""
         counters, learner = self.counters, self._learner
         if self._trace:
@@ -146,7 +155,7 @@ class Trainer:
             "env_steps": counters.env_steps,
             "frames": counters.env_steps * self.config.frame_skip,
             **counters.metrics(),
-            **self._stats,
+            **cast(dict[str, Any], self._stats),
             **timing,
             "ranks": self._world.size,
             "exchanges": learner.exchanges,
@@ -155,9 +164,9 @@ class Trainer:
             "skipped_updates": learner.skipped,
         }
         with self._phases("record"):
-            self._run_log.write(metrics)
+            cast(RunLog, self._run_log).write(metrics)
 
-    def keep(self):
+    def keep(self) -> None:
         """Check the weights and save the run, each when it is due."""
         if self.counters.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.counters.update)
@@ -166,19 +175,19 @@ class Trainer:
         if self._copies:
             self._copies.make_ahead()
 
-    def save(self):
+    def save(self) -> None:
         """Write a checkpoint of the whole run, after a check that all ranks hold equal weights."""
         with self._phases("record"):
             learner, envs = self._learner, self._player.envs
             check_weights(self._world, learner.policy.theta, self.counters.update)
             content = run_state.collect(self._world, self.config, self._env_spec, learner, self.counters, envs)
             self._world.on_root(save_checkpoint, self._folder, self.counters.env_steps, content, self.config)
-            totals = self._world.gather(self._throughput.totals)
+            totals: Any = self._world.gather(self._throughput.totals)
             if self._run_log:
                 self._run_log.write_ranks(self._restarts, totals)
             self._unsaved = 0
 
-    def finish(self, reason, finished, stop):
+    def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save, print the reason and the time since a signal, and mark the folder DONE if it is finished."""
         self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
@@ -191,13 +200,13 @@ class Trainer:
 
     # -- failed ranks -------------------------------------------------------------------------------------
 
-    def _keep_in_memory(self):
+    def _keep_in_memory(self) -> None:
         """With ``--elastic``, copy the envs' states to another rank. Collective."""
         if self._copies:
             with self._phases("record"):
                 self._copies.exchange(self._player.envs)
 
-    def survive(self, error):
+    def survive(self, error: Exception) -> bool:
         """Discard the round and continue without failed ranks; False if ``error`` is not a rank failure.
 
         Collective among the surviving ranks.
@@ -212,7 +221,7 @@ class Trainer:
                     raise
         return False
 
-    def _shrink(self, begun):
+    def _shrink(self, begun: float) -> None:
         world, learner = self._world, self._learner
         lost = world.shrink()
         self._phases.clear()
@@ -221,7 +230,7 @@ class Trainer:
         if len(set(updates)) > 1:
             raise RuntimeError(f"the surviving ranks are at different updates: {updates}")
         self._unsaved = max(unsaved)
-        self._player.envs = self._copies.dealt(self._player.envs, self._make_env)
+        self._player.envs = cast(BuddyCopies, self._copies).dealt(self._player.envs, self._make_env)
         written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
         if self._stats:  # the newest update may lack its report or checkpoint
@@ -229,10 +238,10 @@ class Trainer:
                 self.report()
             self.keep()
 
-    def _make_env(self, index, game=None):
+    def _make_env(self, index: int, game: Environment | None = None) -> Env:
         return Env(index, self.config, self._env_spec, game)
 
-    def _log_loss(self, lost, begun):
+    def _log_loss(self, lost: list[int], begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""
         if self._run_log is None:
             if not self._folder.starts():
@@ -247,14 +256,14 @@ class Trainer:
 
     # -- output -------------------------------------------------------------------------------------------
 
-    def _open_run_log(self, places):
+    def _open_run_log(self, places: list[dict[str, Any]]) -> tuple[float, int]:
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), places)
-        return self._run_log.open(self.config, self._folder, self.counters, facts)
+        return cast(RunLog, self._run_log).open(self.config, self._folder, self.counters, facts)
 
-    def _close_run_log(self, reason, finished, waited):
-        self._run_log.close(reason, finished, waited)
+    def _close_run_log(self, reason: str, finished: bool, waited: float) -> None:
+        cast(RunLog, self._run_log).close(reason, finished, waited)
 
-    def _open_trace(self, host):
+    def _open_trace(self, host: str) -> Trace:
         """Open this rank's trace; its time 0 is now, on rank 0's clock."""
         folder = self._world.on_root(self._folder.make, "trace")
         zero = self._world.broadcast_(np.array([self._world.clock()]))[0]
@@ -262,7 +271,7 @@ class Trainer:
         return Trace(folder, self._world.rank, host, self._restarts, zero)
 
 
-def _counts(trajectory):
+def _counts(trajectory: Trajectory) -> tuple[int, list[tuple[float, int]], int, float, int]:
     """Counts of an env's round: steps, games, errors, and the sum and number of its rewards."""
     t = trajectory
     return t.length, t.games, t.errors, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))

@@ -7,6 +7,8 @@ import json
 import shlex
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, cast
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import RunError, UsageError
@@ -17,8 +19,9 @@ from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.run_folder import output_of, provenance
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.mpi.signals import Stop, StopFlag
 from pg_mpi.mpi.watchdog import Watchdog
+from pg_mpi.mpi.world import World
 from pg_mpi.tune import space, study
 
 REFUSED = {"run_dir", "resume", "total_timesteps", "max_walltime", "target_return", "expect_ranks"}
@@ -26,7 +29,7 @@ REFUSED |= {"track", "trace", "elastic"}
 FINISHED, AGAIN = 0, 75
 
 
-def parser():
+def parser() -> Parser:
     """Return the command-line parser."""
     p = Parser(
         prog="python -m pg_mpi.tune",
@@ -57,8 +60,8 @@ class Plan:
     """The parsed command line. ``config`` and ``given`` are the trainer's and apply to all trials."""
 
     config: TrainConfig
-    given: set
-    dimensions: list
+    given: set[str]
+    dimensions: list[space.Dimension]
     study: str
     trials: int
     budget: float
@@ -67,17 +70,17 @@ class Plan:
     json: bool
 
 
-def main(world, argv, stop):
+def main(world: World, argv: list[str], stop: Stop) -> int:
     """Run the study and return the exit code. Collective: every rank must call this."""
-    plan = world.on_root(_plan, argv, world.size)
+    plan: Plan = world.on_root(_plan, argv, world.size)
     from pg_mpi.tune.board import Board  # imported after the checks
 
     dog = Watchdog(plan.config.watchdog, world.rank, world.size)
     group = world.group(world.rank // plan.ranks_per_trial)
     ours = study.Study(plan.study, plan.dimensions, plan.trials, plan.config.seed) if group.rank == 0 else None
-    board = Board(ours, plan.trials) if world.rank == 0 else None
+    board = Board(cast(study.Study, ours), plan.trials) if world.rank == 0 else None
 
-    def progress():
+    def progress() -> None:
         dog.feed()
         if board:
             with contextlib.suppress(Exception):  # a display error must not fail a trial
@@ -86,35 +89,35 @@ def main(world, argv, stop):
     stopped = work(group, ours, plan, Until(stop, plan.max_walltime), progress)
     world.meet(progress)
     (stopped,) = world.any(stopped)
-    return world.on_root(_close, board, plan, argv, world.size, stopped)
+    return cast(int, world.on_root(_close, board, plan, argv, world.size, stopped))
 
 
 class Until:
     """Stop flag that is also set once the walltime is over."""
 
-    def __init__(self, stop, seconds):
+    def __init__(self, stop: Stop, seconds: float | None) -> None:
         self._stop, self._end = stop, None if seconds is None else time.monotonic() + seconds
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self._stop) or self._late()
 
-    def _late(self):
+    def _late(self) -> bool:
         return self._end is not None and time.monotonic() > self._end
 
-    def age(self):
+    def age(self) -> float:
         return self._stop.age()
 
-    def reason(self):
+    def reason(self) -> str | None:
         """Reason to stop, or None."""
         return self._stop.reason() or ("the walltime is over" if self._late() else None)
 
 
-def work(group, ours, plan, stop, progress):
+def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progress: Callable[[], None]) -> bool:
     """Play trials until none is left; return whether it was stopped. Collective in the group."""
     from pg_mpi.tune import trial
 
     while not group.any(stop.reason() is not None)[0]:
-        task = group.on_root(ours.next_task if ours else None)
+        task: study.Task | None = group.on_root(cast(Any, ours.next_task if ours else None))
         if task is None:
             return False
         config = dataclasses.replace(plan.config, run_dir=task.folder, keep_checkpoints=1, **space.parsed(task.params))
@@ -125,12 +128,12 @@ def work(group, ours, plan, stop, progress):
             )
         if outcome.state == trial.STOPPED:
             return True
-        group.on_root(ours.tell if ours else None, outcome.state, outcome.score, outcome.why)
+        group.on_root(cast(Any, ours.tell if ours else None), outcome.state, outcome.score, outcome.why)
         progress()
     return True
 
 
-def _plan(argv, ranks):
+def _plan(argv: list[str], ranks: int) -> Plan:
     launch_env.check_launch(ranks)
     args, rest = parser().parse_known_args(argv)
     config, given = parse_train(rest)
@@ -142,7 +145,7 @@ def _plan(argv, ranks):
     dimensions = space.read(args.space)
     if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
         raise UsageError(f"{twice[0]} is in {args.space} and on the command line: leave one out")
-    kinds = {"trials": integer(), "budget": duration, "ranks_per_trial": integer()}
+    kinds: dict[str, Callable[[Any], Any]] = {"trials": integer(), "budget": duration, "ranks_per_trial": integer()}
     if args.max_walltime is not None:
         kinds["max_walltime"] = duration
     values = {name: checked(kind, getattr(args, name), f"--{name.replace('_', '-')}") for name, kind in kinds.items()}
@@ -159,11 +162,11 @@ def _plan(argv, ranks):
     return Plan(config, given, dimensions, args.study, json=args.json, **{"max_walltime": None, **values})
 
 
-def _close(board, plan, argv, ranks, stopped):
+def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -> int:
     start = provenance(argv, ranks, None, None)
     facts = {"command": shlex.join(["python", "-m", "pg_mpi.tune", *argv])}
     facts |= {name: start[name] for name in ("commit", "time", "versions", "ranks")}
-    rows = board.close(functools.partial(preset_of, plan), facts)
+    rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts)
     states = [row.state for row in rows]
     if stopped:
         print("stopped: run the same command again to resume", flush=True)
@@ -176,7 +179,7 @@ def _close(board, plan, argv, ranks, stopped):
     return FINISHED
 
 
-def preset_of(plan, params):
+def preset_of(plan: Plan, params: dict[str, Any]) -> dict[str, Any]:
     """Return a trial's settings that differ from its environment's defaults, as a preset file holds them."""
     chosen = dataclasses.replace(plan.config, **space.parsed(params))
     known = TrainConfig(**env_defaults(chosen.env_id)).identity() | {"seed": chosen.seed, "env_id": TrainConfig.env_id}

@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, cast
 
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.figure_file import picture
@@ -9,19 +11,20 @@ from pg_mpi.files.metrics_file import clock
 from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.tune import pictures
+from pg_mpi.tune.study import Row, Study
 
 KIND = ("tune", 1)
 EVERY = 2.0  # seconds between two refreshes
 SHOWN = 24  # maximum number of trials on a terminal
 
 
-def settings_of(params):
+def settings_of(params: dict[str, Any]) -> str:
     """Format settings as ``name=value``."""
     texts = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in params.items()}
     return " ".join(f"{name}={text}" for name, text in texts.items())
 
 
-def line_of(row):
+def line_of(row: Row) -> str:
     """Format a trial as a row of the table."""
     score = "" if row.score is None else f"{row.score:+.2f}"
     return f"{row.slot:>5}  {row.state:<9}{score:>8}   {settings_of(row.params)}{'   ' + row.why if row.why else ''}"
@@ -30,7 +33,7 @@ def line_of(row):
 class Board:
     """A live table on a terminal; in a log, a line for each finished trial."""
 
-    def __init__(self, study, trials):
+    def __init__(self, study: Study, trials: int) -> None:
         self._study, self._trials, self._begun = study, trials, time.monotonic()
         self._live, self._height = reaches_terminal(sys.stdout), 0
         self._next, self._told = 0.0, {row.slot for row in study.rows() if row.state != "running"}
@@ -38,7 +41,7 @@ class Board:
         self._say(f"{trials} trials in {study.folder}, of which {len(self._told)} are over")
         self._say(f"{'trial':>5}  {'state':<9}{'score':>8}   settings")
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Show new results, at most every ``EVERY`` seconds."""
         if time.monotonic() < self._next:
             return
@@ -52,7 +55,7 @@ class Board:
                 self._told.add(row.slot)
                 self._say(line_of(row))
 
-    def _draw(self, rows):
+    def _draw(self, rows: list[Row]) -> None:
         over = sum(row.state != "running" for row in rows)
         ranked = sorted(rows, key=lambda row: (row.state != "running", -(row.score if row.score is not None else -1e9)))
         lines = [line_of(row) for row in ranked[:SHOWN]]
@@ -63,10 +66,10 @@ class Board:
         self._stream.flush()
         self._height = len(lines)
 
-    def _say(self, line):
+    def _say(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
 
-    def close(self, preset, facts):
+    def close(self, preset: Callable[[dict[str, Any]], dict[str, Any]], facts: dict[str, Any]) -> list[Row]:
         """Write trials.csv and, if a trial is complete, best.json and study.png; return the rows.
 
         ``preset``: function from a trial's ``params`` to the settings of a preset file.
@@ -84,7 +87,7 @@ class Board:
         write_csv(f"{folder}/trials.csv", *KIND, table, facts)
         complete = [row for row in rows if row.state == "complete"]
         if complete:
-            best = max(complete, key=lambda row: row.score)
+            best = max(complete, key=lambda row: cast(float, row.score))
             write_json(f"{folder}/best.json", preset(best.params))
             self._say(f"best: trial {best.slot}, {best.score:+.2f}: {settings_of(best.params)}")
             self._say(f"train with it: python -m pg_mpi.train --preset {folder}/best.json")

@@ -1,12 +1,16 @@
 """Draw a study."""
 
+from typing import Any
+
 from pg_mpi.files.figure_file import axes_of
+from pg_mpi.tune.space import Dimension
+from pg_mpi.tune.study import Row
 
 COLOURS = {"complete": "C0", "pruned": "0.7", "failed": "C3", "running": "C1"}
 MOST = 5  # maximum number of settings drawn
 
 
-def draw_study(path, rows, dimensions):
+def draw_study(path: str, rows: list[Row], dimensions: list[Dimension]) -> None:
     """Draw the score of each trial, in order with the best so far, and against each setting."""
     shown = dimensions[:MOST]
     with axes_of(path, columns=1 + len(shown), size=(3.6 * (1 + len(shown)), 3.6)) as panels:
@@ -18,6 +22,8 @@ def draw_study(path, rows, dimensions):
             for axes, dimension in zip(panels[1:], shown):
                 places = [_place(dimension, row.params[dimension.name]) for row in of_state]
                 axes.scatter(places, scores, s=16, color=colour)
+        best: Any
+        line: list[tuple[int, float]]
         best, line = None, []
         for row in scored:
             if row.state == "complete":
@@ -34,5 +40,5 @@ def draw_study(path, rows, dimensions):
                 axes.set_xticks(range(len(dimension.choices)), map(str, dimension.choices))
 
 
-def _place(dimension, value):
+def _place(dimension: Dimension, value: Any) -> Any:
     return dimension.choices.index(value) if dimension.choices else value

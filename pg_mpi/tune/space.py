@@ -15,13 +15,15 @@ choices = [32, 64, 128]
 """
 
 import dataclasses
+import sys
 from pathlib import Path
+from typing import Any
 
+from pg_mpi.config import settings
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import checked, integer, nearest
-from pg_mpi.config.settings import TrainConfig
 
-FIELDS = {field.name: field.metadata for field in dataclasses.fields(TrainConfig) if field.metadata["identity"]}
+FIELDS = {name: field.metadata for name, field in settings.FIELDS.items() if field.metadata["identity"]}
 KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})
 
 
@@ -30,13 +32,13 @@ class Dimension:
     """Values of a setting: ``choices``, or numbers from ``low`` to ``high``, integers if both are."""
 
     name: str
-    choices: tuple = ()
+    choices: tuple[Any, ...] = ()
     low: float = 0
     high: float = 0
     log: bool = False
     step: float | None = None
 
-    def suggest(self, trial):
+    def suggest(self, trial: Any) -> Any:
         """Return the value that Optuna proposes for a trial."""
         if self.choices:
             return trial.suggest_categorical(self.name, self.choices)
@@ -45,11 +47,11 @@ class Dimension:
         return trial.suggest_float(self.name, self.low, self.high, step=self.step, log=self.log)
 
 
-def read(path):
-    """Read the dimensions of a file, a list of ``Dimension``. Raises ``UsageError``."""
-    try:
+def read(path: str) -> list[Dimension]:
+    """Read the dimensions of a file. Raises ``UsageError``."""
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:  # Python 3.10
+    else:
         import tomli as tomllib
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -61,7 +63,7 @@ def read(path):
     return [_dimension(path, name, table) for name, table in content.items()]
 
 
-def _dimension(path, name, table):
+def _dimension(path: str, name: str, table: Any) -> Dimension:
     where = f"[{name}] in {path}"
     name = name.replace("-", "_")
     if name not in FIELDS:
@@ -85,6 +87,6 @@ def _dimension(path, name, table):
     return Dimension(name, low=low, high=high, log=log, step=step)
 
 
-def parsed(params):
+def parsed(params: dict[str, Any]) -> dict[str, Any]:
     """Convert proposed values to those of ``TrainConfig``."""
     return {name: FIELDS[name]["parse"](value) for name, value in params.items()}

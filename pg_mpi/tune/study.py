@@ -7,16 +7,21 @@ unfinished trial was left by a killed job; the group that takes the lock resumes
 
 import dataclasses
 import os
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.random_streams import TUNE, stream
 from pg_mpi.files.run_folder import RunFolder, take_lock
+from pg_mpi.tune.space import Dimension
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, Trial
 
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
 PARTS = 2 ** (RUNGS - 1)
 
 
-def check():
+def check() -> None:
     """Raise ``UsageError`` if Optuna is missing."""
     try:
         import optuna  # noqa: F401
@@ -29,7 +34,7 @@ class Task:
     """A trial to play: its slot, the settings proposed for it, and its run folder."""
 
     slot: int
-    params: dict
+    params: dict[str, Any]
     folder: str
 
 
@@ -40,7 +45,7 @@ class Row:
     slot: int
     state: str
     score: float | None
-    params: dict
+    params: dict[str, Any]
     why: str
 
 
@@ -49,12 +54,12 @@ class Study:
 
     Args:
         path: of the journal. The trials' folders are in ``path`` with .trials in place of .journal.
-        dimensions: list of ``Dimension``.
+        dimensions: the settings to try.
         trials: number of trials, over all jobs.
         seed: root of the samplers' random streams.
     """
 
-    def __init__(self, path, dimensions, trials, seed):
+    def __init__(self, path: str, dimensions: list[Dimension], trials: int, seed: int) -> None:
         import optuna
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
@@ -67,9 +72,11 @@ class Study:
         self._study = optuna.create_study(
             storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
         )
+        self._claim: TextIO | None
+        self._trial: Trial | None
         self._claim = self._trial = None
 
-    def check_same(self, settings):
+    def check_same(self, settings: dict[str, Any]) -> None:
         """Raise ``UsageError`` if the study was begun with other ``settings``, a JSON-able dict; else store them."""
         known = self._study.user_attrs.get("settings")
         if known is None:
@@ -80,7 +87,7 @@ class Study:
                 f"the study in {self.folder} was begun with other settings ({names}): give another --study"
             )
 
-    def next_task(self):
+    def next_task(self) -> Task | None:
         """Claim an unfinished trial that no group plays, or a new one; return its ``Task``, or None without any."""
         for slot in range(self._trials):
             folder = os.path.join(self.folder, f"{slot:04d}")
@@ -96,7 +103,7 @@ class Study:
             claim.close()
         return None
 
-    def _ask(self, slot):
+    def _ask(self, slot: int) -> "Trial":
         """Create a trial for a slot. Each slot has its own random stream, so that groups propose different settings."""
         seed = int(stream(self._seed, TUNE, slot).integers(2**32))
         self._study.sampler = self._optuna.samplers.TPESampler(seed=seed)
@@ -106,27 +113,29 @@ class Study:
             dimension.suggest(trial)
         return trial
 
-    def _of_slot(self):
+    def _of_slot(self) -> "dict[int, FrozenTrial]":
         """Trials by slot; the newest where a job killed in ``_ask`` has left several."""
         names = {dimension.name for dimension in self.dimensions}
         trials = self._study.get_trials(deepcopy=False)
         whole = [trial for trial in trials if "slot" in trial.user_attrs and names <= set(trial.params)]
         return {trial.user_attrs["slot"]: trial for trial in whole}
 
-    def report(self, part, score):
+    def report(self, part: int, score: float) -> bool:
         """Report the score after ``part`` of ``PARTS`` of the budget; return whether to prune the trial."""
+        assert self._trial
         self._trial.report(score, part)
         return self._trial.should_prune()
 
-    def tell(self, state, score=None, why=""):
+    def tell(self, state: str, score: float | None = None, why: str = "") -> None:
         """Record how the trial ended (complete, pruned or failed) and release its slot."""
+        assert self._trial and self._claim
         states = self._optuna.trial.TrialState
         kind = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
         self._trial.set_user_attr("why", why)
         self._study.tell(self._trial, score if state == "complete" else None, state=kind)
         self._claim.close()
 
-    def rows(self):
+    def rows(self) -> list[Row]:
         """A ``Row`` for each slot that has a trial."""
         names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
         found = []
@@ -139,6 +148,6 @@ class Study:
         return found
 
 
-def folder_of(path):
+def folder_of(path: str) -> str:
     """Folder of a study's trials."""
     return path.removesuffix(".journal") + ".trials"

@@ -2,11 +2,18 @@
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
+from typing import TextIO, cast
 
 from pg_mpi import STARTED
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.mpi.signals import Stop
+from pg_mpi.mpi.world import World
 from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import one_round
 from pg_mpi.tune.study import PARTS
+
+Report = Callable[[int, float], bool]
 
 COMPLETE, PRUNED, FAILED, STOPPED = "complete", "pruned", "failed", "stopped"
 
@@ -20,7 +27,16 @@ class Outcome:
     why: str = ""
 
 
-def play(group, config, given, budget, stop, report, progress, output):
+def play(
+    group: World,
+    config: TrainConfig,
+    given: set[str],
+    budget: float,
+    stop: Stop,
+    report: Report | None,
+    progress: Callable[[], None],
+    output: TextIO,
+) -> Outcome:
     """Train until the budget is spent, a signal arrives, ``report`` prunes, or a rank fails; return an ``Outcome``.
 
     Collective in the group. An exception on one of its ranks ends the trial on all of them; one that MPI raises within
@@ -35,6 +51,8 @@ def play(group, config, given, budget, stop, report, progress, output):
     now = type(group).clock
     begun = now()
     group.clock = lambda: STARTED + now() - begun  # each trial counts its own seconds
+    problem: str | None
+    outcome: Outcome | None
     problem, outcome = None, None
     with contextlib.redirect_stdout(output):
         try:
@@ -47,10 +65,10 @@ def play(group, config, given, budget, stop, report, progress, output):
     if problems:
         told = [each for each in problems if not each.startswith("PeerFailed")]
         return Outcome(FAILED, why=" ".join((told or problems)[0].split()))
-    return outcome
+    return cast(Outcome, outcome)
 
 
-def _play_on(group, trainer, judge, stop, progress):
+def _play_on(group: World, trainer: Trainer, judge: "Judge", stop: Stop, progress: Callable[[], None]) -> Outcome:
     while True:
         if one_round(group, trainer, stop) is not None:  # a stop: the trainer itself has no limit set
             return Outcome(STOPPED)
@@ -70,10 +88,10 @@ def _play_on(group, trainer, judge, stop, progress):
 class Judge:
     """Decide after each update whether a trial continues (None), is ``PRUNED``, or ``COMPLETE``."""
 
-    def __init__(self, budget, report):
-        self.budget, self._report, self._part = budget, report, 0
+    def __init__(self, budget: float, report: Report | None) -> None:
+        self.budget, self._report, self._part = budget, cast(Report, report), 0
 
-    def __call__(self, seconds, score):
+    def __call__(self, seconds: float, score: float | None) -> str | None:
         if seconds >= self.budget:
             return COMPLETE
         part = int(PARTS * seconds / self.budget)

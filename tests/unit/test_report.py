@@ -13,7 +13,7 @@ from folders import EVALUATION, line, write, write_lines, write_run
 from jobs import ROOT, one_line
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.report import captions, page, panels, read, run_files, series, tables
+from pg_mpi.report import captions, figures, page, panels, read, run_files, series, tables, theme
 
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
 
@@ -116,6 +116,12 @@ def test_several_runs_overlaid(tmp_path):
     assert [run.name for run in runs] == [str(tmp_path / "x/a"), str(tmp_path / "y/a"), "b"]
     few, everything = tables.settings(runs)
     assert "gamma" in few and "env_id" not in few and "env_id" in everything
+
+
+def test_more_runs_than_colours_are_dashed(tmp_path):
+    runs = read.runs([str(write_run(tmp_path / f"run{number}", updates=3)) for number in range(7)])
+    for draw in (figures.learning, figures.speed):
+        assert str(draw(runs, "runs")).count("stroke-dasharray") >= len(theme.THEMES)  # the seventh line, in each theme
 
 
 def test_what_is_shown_is_escaped(tmp_path):

@@ -8,13 +8,25 @@ for transitions (s, a, R) that every rank draws from its own ``ReplayBuffer`` in
 whose return is complete are stored. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.random_streams import REPLAY, stream
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.learning.batch import learned
+from pg_mpi.learning.gradient_source import RankState, State, Step
+from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
+from pg_mpi.learning.self_imitation.sum_tree import Floats, Integers
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.learning.update_buffers import UpdateBuffers
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
+from pg_mpi.policy.sparse_mlp import SparseMLP
 
 UPDATES = 4  # exchanges per update
 BATCH = 512  # transitions per exchange, over all ranks
@@ -30,13 +42,16 @@ class SelfImitation:
         replay: this rank's transitions.
     """
 
-    def __init__(self, policy, config, world, phases):
+    _sums: NDArray[Any]
+
+    def __init__(self, policy: SparseMLP, config: TrainConfig, world: Collectives, phases: Phases) -> None:
         self._policy, self._config, self._world, self._phases = policy, config, world, phases
         self.replay = ReplayBuffer(SIZE, policy.inputs)
-        self._rng = stream(config.seed, REPLAY, world.rank)
-        self._drawn = []
+        first_env = world.rank * config.envs_per_rank  # identifies the buffer
+        self._rng = stream(config.seed, REPLAY, first_env)
+        self._drawn: list[list[Any]] = []
 
-    def prepare(self, groups):
+    def prepare(self, groups: list[SampleGroup]) -> None:
         """Draw this update's transitions. Their rows are needed before its first step."""
         self._groups, self._sums = groups, np.zeros(len(NAMES) + 1)
         rank, size = self._world.rank, self._world.size
@@ -44,24 +59,24 @@ class SelfImitation:
         count = min(mine, len(self.replay))
         self._drawn = [self._draw(count) for _ in range(UPDATES)] if count else []
 
-    def _draw(self, count):
+    def _draw(self, count: int) -> list[Any]:
         """Draw ``count`` transitions: [x, actions, returns], with ``x`` on the parameter rows."""
         observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
         return [self._policy.gathered(observed, counts), actions, returns.astype(self._policy.theta.dtype)]
 
-    def used_rows(self):
+    def used_rows(self) -> NDArray[np.uint8]:
         """See ``GradientSource``."""
         used = np.zeros(self._policy.rows, dtype=np.uint8)
         for x, _, _ in self._drawn:
             used |= self._policy.used_rows(x)
         return used
 
-    def restrict(self, rows):
+    def restrict(self, rows: NDArray[np.int64]) -> None:
         """See ``GradientSource``."""
         for batch in self._drawn:
             batch[0] = self._policy.restrict(batch[0], rows)
 
-    def learn(self, buffers, step):
+    def learn(self, buffers: UpdateBuffers, step: Step) -> None:
         """See ``GradientSource``."""
         for number in range(UPDATES):
             samples = 0
@@ -70,7 +85,7 @@ class SelfImitation:
                     samples = self._write_gradient(buffers, *self._drawn[number])
             step(buffers, weight=samples, limit=self._config.max_grad_norm)
 
-    def _write_gradient(self, buffers, x, actions, returns):
+    def _write_gradient(self, buffers: UpdateBuffers, x: Any, actions: Integers, returns: Floats) -> int:
         """Write the gradient of transitions into the buffers; returns their number."""
         outputs, hidden = self._policy.forward(buffers.theta, x)
         log_pi = losses.log_softmax(outputs[:, :-1])
@@ -82,17 +97,17 @@ class SelfImitation:
         self._sums += loss, -d_values.sum(), np.count_nonzero(d_values), len(actions)
         return len(actions)
 
-    def metrics(self):
+    def metrics(self) -> dict[str, Any]:
         """Mean loss, mean gain over the value, and the fraction of samples with a gain. Collective."""
         totals = self._world.sum_(self._sums)
         return dict(zip(NAMES, (totals / max(totals[-1], 1)).tolist()))
 
-    def finish(self):
+    def finish(self) -> None:
         """Store the round's steps, up to the last one whose return is complete."""
         for trajectory in (each for group in self._groups for each in group.trajectories):
             self._store(trajectory)
 
-    def _store(self, trajectory):
+    def _store(self, trajectory: Trajectory) -> None:
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
         rewards = learned(trajectory, self._config.rewards, self._policy.norm)
         returns = discounted_returns(rewards, trajectory.ends, self._config.gamma)[:complete]
@@ -102,12 +117,12 @@ class SelfImitation:
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
-    def state(self):
+    def state(self) -> State:
         """State for a checkpoint: (arrays, JSON-able dict)."""
         return self.replay.state(), self._rng.bit_generator.state
 
-    def restore(self, states):
-        """Restore from the states of a saved run's ranks: a list of (rank, arrays, dict).
+    def restore(self, states: list[RankState]) -> None:
+        """Restore from the states of a saved run's ranks.
 
         A rank of the saved run restores its own. On fewer ranks some append those of others; on more, some start empty.
         Raises ValueError, KeyError or TypeError for malformed data.

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+from collections.abc import Iterable, Mapping
+from typing import TextIO
 
 from pg_mpi.config.errors import UsageError
 
@@ -12,7 +14,7 @@ LOCAL_NUMBERS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID
 RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
-def _first_number(names, environ=os.environ):
+def _first_number(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> int | None:
     """Return the first of these environment variables that holds a number, or None."""
     for name in names:
         if environ.get(name, "").isdigit():
@@ -20,34 +22,34 @@ def _first_number(names, environ=os.environ):
     return None
 
 
-def promised(environ=os.environ):
+def promised(environ: Mapping[str, str] = os.environ) -> int | None:
     """Number of processes that the launcher started, or None without a launcher."""
     return _first_number(PROMISES, environ)
 
 
-def is_first_process(environ=os.environ):
+def is_first_process(environ: Mapping[str, str] = os.environ) -> bool:
     """True on rank 0, the only process that prints before MPI starts."""
     return not _first_number(RANK_NUMBERS, environ)
 
 
-def is_first_on_host(environ=os.environ):
+def is_first_on_host(environ: Mapping[str, str] = os.environ) -> bool:
     """True on one process per host."""
     return not _first_number(LOCAL_NUMBERS, environ)
 
 
-def is_launched(environ=os.environ):
+def is_launched(environ: Mapping[str, str] = os.environ) -> bool:
     """True if an MPI launcher started this process."""
     return promised(environ) is not None
 
 
-def end_job(environ=os.environ):
+def end_job(environ: Mapping[str, str] = os.environ) -> None:
     """Make the launcher end the whole job, stopped processes included. Does nothing without a launcher."""
     if is_launched(environ):
         with contextlib.suppress(OSError):
             os.kill(os.getppid(), signal.SIGTERM)
 
 
-def reaches_terminal(stream, environ=os.environ):
+def reaches_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
     """True if the output of this process appears on a terminal.
 
     Open MPI gives each rank a pseudo-terminal even when mpirun's output goes to a file, so under a launcher
@@ -63,7 +65,7 @@ def reaches_terminal(stream, environ=os.environ):
         return False
 
 
-def check_launch(size, expected=None, environ=os.environ):
+def check_launch(size: int, expected: int | None = None, environ: Mapping[str, str] = os.environ) -> None:
     """Raise ``UsageError`` if MPI has fewer ranks than the launcher started, as when each process is its own job.
 
     ``expected`` (``--expect-ranks``) replaces the launcher's number and must be met exactly.

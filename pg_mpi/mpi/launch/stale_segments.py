@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 OLD = 60.0  # seconds
@@ -20,13 +21,13 @@ FOLDER = re.compile(r"(?:ompi|prted?)\.(\d+)")  # the process of mpirun
 ALL_SEEN = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 
 
-def remove(memory="/dev/shm", temporary=None):
+def remove(memory: str = "/dev/shm", temporary: str | None = None) -> None:
     """Remove stale segments and folders. Never raises ``OSError``."""
     with contextlib.suppress(OSError):
         _remove(Path(memory), Path(temporary or tempfile.gettempdir()))
 
 
-def _remove(memory, temporary):
+def _remove(memory: Path, temporary: Path) -> None:
     segments = [path for path in _old(memory) if SEGMENT.fullmatch(path.name)]
     folders = []
     if _all_seen():
@@ -43,7 +44,7 @@ def _remove(memory, temporary):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _all_seen():
+def _all_seen() -> bool:
     """Whether every process of this user is in the host's PID namespace."""
     spaces = set()
     for entry in Path("/proc").glob("[0-9]*/ns/pid"):
@@ -52,7 +53,7 @@ def _all_seen():
     return spaces == {ALL_SEEN}
 
 
-def _old(folder):
+def _old(folder: Path) -> Iterator[Path]:
     """This user's entries of a folder that were last changed more than ``OLD`` seconds ago."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):  # removed meanwhile
@@ -61,11 +62,11 @@ def _old(folder):
                 yield path
 
 
-def _dead(process):
+def _dead(process: str) -> bool:
     return not os.path.exists(f"/proc/{process}")
 
 
-def _mapped():
+def _mapped() -> str:
     """Memory maps of all processes of this user, as text."""
     texts = []
     for entry in Path("/proc").glob("[0-9]*/maps"):
