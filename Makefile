@@ -81,6 +81,6 @@ $(STAMP): setup.cfg pyproject.toml setup.py pg_mpi/features/encoder.c
 	else \
 	    echo 'setting up .venv (first time, about a minute)'; $(PYTHON) -m venv --clear .venv; \
 	fi
-	@$(PIP) '.[tensorboard,video,plot,tune,compare,dev]'
+	@$(PIP) '.[tensorboard,video,plot,tune,dev]'
 	@$(PY) -m pg_mpi.mpi.launch --system-mpi || $(PIP) '.[mpi]'
 	@pwd -P > $@

@@ -14,7 +14,7 @@ from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
 from scaling import sweep
-from scaling.measure import bandit_speed, cost, replay_speed, threads, timeline, waiting
+from scaling.measure import cost, threads, timeline, waiting
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.measure.lockstep import __main__ as lockstep
 from scaling.model import fit
@@ -24,7 +24,6 @@ from scaling.model.virtual import check
 from scaling.score import games, search, seeds
 
 TOOLS = (
-    bandit_speed,
     ceiling,
     check,
     cost,
@@ -32,7 +31,6 @@ TOOLS = (
     games,
     lockstep,
     predict,
-    replay_speed,
     search,
     seeds,
     sweep,

@@ -24,28 +24,6 @@ def draw_parts(path, result):
         axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
 
 
-def draw_ways(path, ns):
-    """Draw a bar of nanoseconds for each way of ``scaling.measure.bandit_speed`` on a logarithmic axis."""
-    names = list(ns)[::-1]
-    with axes_of(path, size=(8, 2.8)) as axes:
-        bars = axes.barh(
-            names, [ns[name] for name in names], color=["C0" if name == "ours" else "0.75" for name in names]
-        )
-        axes.bar_label(bars, [f" {ns[name]:,.0f} ns, {ns[name] / ns['ours']:,.0f} times ours" for name in names])
-        axes.set(xscale="log", xlabel="ns for a step of a run", xlim=(None, 20 * max(ns.values())))
-
-
-def draw_replay(path, rows):
-    """Draw milliseconds per draw against entries for each way of ``scaling.measure.replay_speed``."""
-    with axes_of(path, size=(7, 4)) as axes:
-        for name, label in (("naive_ms", "numpy: choice"), ("torch_ms", "torch: multinomial"), ("ours_ms", "ours")):
-            points = [(row["entries"], row[name]) for row in rows if row[name] is not None]
-            if points:
-                axes.plot(*zip(*points), marker="o", markersize=4, label=label)
-        axes.set(xscale="log", yscale="log", xlabel="entries", ylabel=f"ms for a draw of {rows[-1]['batch']}")
-        axes.legend(frameon=False)
-
-
 def draw_sweep(path, rows, ranks, sps, targets):
     """Draw steps/s against ranks with perfect scaling and the laws (left), and the phase shares (right)."""
     with axes_of(path, columns=2, size=(11, 4.4)) as (speed, share):
