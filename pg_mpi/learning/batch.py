@@ -39,8 +39,8 @@ class Batch:
         self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
         self.x = policy.batch(trajectories)
-        lived = [t for t in trajectories if t.length] or trajectories[:1]  # an empty one has no action shape
-        self.actions = np.concatenate([t.actions for t in lived])
+        played = [t for t in trajectories if t.length] or trajectories[:1]  # an empty one has no action shape
+        self.actions = np.concatenate([t.actions for t in played])
         self.log_probs = np.concatenate([t.log_probs for t in trajectories]).astype(dtype)
         self.values = np.concatenate([t.values for t in trajectories]).astype(dtype)
         self._rewards = [learned(t, rewards, policy.norm) for t in trajectories]

@@ -58,5 +58,8 @@ def sample_groups(
 ) -> list[SampleGroup]:
     """The groups of this rank's ``trajectories``, one per env of ``envs``."""
     if config.reproducible:
-        return [SampleGroup([lived], env.shuffle, env.index, envs_in_all) for lived, env in zip(trajectories, envs)]
+        return [
+            SampleGroup([trajectory], env.shuffle, env.index, envs_in_all)
+            for trajectory, env in zip(trajectories, envs)
+        ]
     return [SampleGroup(trajectories, envs[0].shuffle, world.rank, world.size)]

@@ -33,7 +33,7 @@ class Start:
         env_spec: the specification, such as ``AtariSpec``.
         saved: (arrays, facts) of the checkpoint to resume from, or None.
         path: of that checkpoint, or None.
-        memories: replay states of the ranks of that run, see ``run_state.take_memories``; they stay on rank 0.
+        replay: replay states of the ranks of that run, see ``run_state.take_replay``; they stay on rank 0.
     """
 
     config: TrainConfig
@@ -41,10 +41,10 @@ class Start:
     env_spec: EnvSpec
     saved: tuple[Arrays, dict[str, Any]] | None = None
     path: str | None = None
-    memories: list[Arrays] | None = None
+    replay: list[Arrays] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "memories": None}
+        return {**self.__dict__, "replay": None}
 
 
 def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start:
@@ -90,8 +90,8 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start
         checkpoint_file.set_aside(folder.path, path)
     else:
         _open_new(folder)
-    memories = run_state.take_memories(arrays, facts)
-    return Start(config, folder, env_spec, (arrays, facts), path, memories)
+    replay = run_state.take_replay(arrays, facts)
+    return Start(config, folder, env_spec, (arrays, facts), path, replay)
 
 
 def check_settings(config: TrainConfig, ranks: int, given: Collection[str] = ()) -> None:

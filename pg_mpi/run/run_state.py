@@ -20,7 +20,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.counters import Counters
 
-FORMAT = 3
+FORMAT = 4
 
 
 def collect(
@@ -41,7 +41,7 @@ def collect(
         replay_R_NAME                        replay state of rank R, with --replay: see ``ReplayBuffer.state``
     """
     parts = world.gather({env.index: env.state() for env in envs})
-    memories = _gather_memories(world, learner.replay_state())
+    replay = _gather_replay(world, learner.replay_state())
     if parts is None:
         return None
     by_index = {index: state for part in parts for index, state in part.items()}
@@ -64,17 +64,17 @@ def collect(
     }
     if learner.policy.norm:
         arrays["running_norm"] = learner.policy.norm.state
-    known, told = env_spec.saved()
-    arrays, facts = arrays | known, facts | told
-    if memories:
-        facts["memories"], blocks = memories
+    spec_arrays, spec_facts = env_spec.saved()
+    arrays, facts = arrays | spec_arrays, facts | spec_facts
+    if replay:
+        facts["replay"], blocks = replay
         for name, of_ranks in blocks.items():
             arrays |= {f"replay_{rank}_{name}": array for rank, array in enumerate(of_ranks)}
     return arrays, facts
 
 
 @contextlib.contextmanager
-def _taken_apart(agreed: bool = False) -> Iterator[None]:
+def _checking(agreed: bool = False) -> Iterator[None]:
     """Context that raises ``CheckpointError`` for malformed checkpoint data.
 
     ``agreed``: every rank reads the same data, and so raises the same error.
@@ -92,7 +92,7 @@ def _taken_apart(agreed: bool = False) -> Iterator[None]:
 
 def env_spec_of(arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
     """The specification of the saved run's environment. Raises ``CheckpointError``."""
-    with _taken_apart():
+    with _checking():
         return registry.restored(facts["identity"]["env_id"], arrays, facts)
 
 
@@ -100,7 +100,7 @@ def config_of(path: str, facts: Any) -> TrainConfig:
     """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
     found = facts.get("format") if isinstance(facts, dict) else None
     if found == FORMAT:
-        with _taken_apart():
+        with _checking():
             return from_identity(facts["identity"])
     earlier = type(found) is int and 0 < found < FORMAT
     version = "belongs to an earlier version of pg_mpi" if earlier else "is not a checkpoint of this version of pg_mpi"
@@ -109,7 +109,7 @@ def config_of(path: str, facts: Any) -> TrainConfig:
 
 def steps_of(facts: dict[str, Any]) -> int:
     """The agent steps of the saved run. Raises ``CheckpointError``."""
-    with _taken_apart():
+    with _checking():
         return int(facts["counters"]["env_steps"])
 
 
@@ -119,7 +119,7 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
     Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
     """
     saved, ours = _identity(config_of(path, facts)), _identity(config)
-    with _taken_apart():
+    with _checking():
         envs = len(facts["envs"])
         if not envs:
             raise ValueError("no envs")
@@ -145,13 +145,13 @@ def apply(
     envs: Iterable[Env],
 ) -> None:
     """Restore a saved run: weights and counters on all ranks, and each rank's envs. Not collective."""
-    with _taken_apart(agreed=True):
+    with _checking(agreed=True):
         fill_policy(policy, arrays)
         fill(learner.optimizer.state, arrays["optimizer"])
         learner.restore(facts["learner"])
         counters.restore(facts["counters"])
         emulators, encoders = (_split(arrays[f"{name}s"], arrays[f"{name}_sizes"]) for name in ("emulator", "encoder"))
-    with _taken_apart():
+    with _checking():
         for env in envs:
             parts = {"emulator": emulators[env.index], "encoder": encoders[env.index]}
             env.restore(parts, facts["envs"][env.index])
@@ -162,37 +162,37 @@ def _split(states: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
     return np.split(states, np.cumsum(sizes)[:-1])
 
 
-def _gather_memories(world: World, memory: State | None) -> tuple[Any, dict[str, Any]] | None:
+def _gather_replay(world: World, state: State | None) -> tuple[Any, dict[str, Any]] | None:
     """Gather the replay states of all ranks on rank 0: (facts, arrays by name); None without. Collective."""
-    if memory is None:
+    if state is None:
         return None
-    arrays, facts = memory
+    arrays, facts = state
     blocks = {name: world.gather_blocks(array) for name, array in arrays.items()}
     return world.gather(facts), blocks
 
 
-def take_memories(arrays: Arrays, facts: dict[str, Any]) -> list[Arrays]:
+def take_replay(arrays: Arrays, facts: dict[str, Any]) -> list[Arrays]:
     """Remove the replay states from a checkpoint's arrays, because they are large: a list of dicts by rank."""
-    with _taken_apart():
-        memories = []
-        for rank in range(len(facts.get("memories", []))):
-            memories.append({name: arrays.pop(f"replay_{rank}_{name}") for name in STATE})
-            if any(array.ndim != 1 for array in memories[-1].values()):
+    with _checking():
+        states: list[Arrays] = []
+        for rank in range(len(facts.get("replay", []))):
+            states.append({name: arrays.pop(f"replay_{rank}_{name}") for name in STATE})
+            if any(array.ndim != 1 for array in states[-1].values()):
                 raise ValueError("replay arrays must be one-dimensional")
-        return memories
+        return states
 
 
-def deal_memories(world: World, memories: list[Arrays] | None, facts: dict[str, Any], learner: Learner) -> None:
+def deal_replay(world: World, states: list[Arrays] | None, facts: dict[str, Any], learner: Learner) -> None:
     """Distribute the replay states of the saved run over the ranks. Collective.
 
-    ``memories``: of ``take_memories``, on rank 0.
+    ``states``: of ``take_replay``, on rank 0.
     """
     mine = []
-    for number, told in enumerate(facts.get("memories", [])):
-        parts = {name: world.hand(memories[number][name] if memories else None, number % world.size) for name in STATE}
-        if number % world.size == world.rank:
-            mine.append((number, parts, told))
-    with _taken_apart():
+    for rank, rank_facts in enumerate(facts.get("replay", [])):
+        arrays = {name: world.hand(states[rank][name] if states else None, rank % world.size) for name in STATE}
+        if rank % world.size == world.rank:
+            mine.append((rank, arrays, rank_facts))
+    with _checking():
         learner.restore_replay(mine)
 
 
@@ -206,7 +206,7 @@ def check_size(config: TrainConfig, theta: NDArray[Any]) -> None:
 
 def fill_policy(policy: Policy, arrays: Arrays) -> None:
     """Restore a policy from a checkpoint. Raises ``CheckpointError`` on every rank alike."""
-    with _taken_apart(agreed=True):
+    with _checking(agreed=True):
         fill(policy.theta, arrays["theta"])
         if policy.norm:
             fill(policy.norm.state, arrays["running_norm"])

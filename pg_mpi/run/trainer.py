@@ -66,7 +66,7 @@ class Trainer:
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
         if start.saved:
             run_state.apply(*start.saved, start.env_spec, policy, self._learner, self.counters, envs)
-            run_state.deal_memories(world, start.memories, start.saved[1], self._learner)
+            run_state.deal_replay(world, start.replay, start.saved[1], self._learner)
         world.broadcast_(policy.theta)
         if policy.norm:
             world.broadcast_(policy.norm.state)

@@ -40,7 +40,7 @@ def test_bit_exact(tmp_path, ranks):
     assert newest(whole)[1] == newest(parts)[1]
     assert deterministic(whole) == deterministic(parts)
     arrays, facts = checkpoint_file.load(newest(whole)[0])
-    assert len(facts["memories"]) == ranks
+    assert len(facts["replay"]) == ranks
     assert {len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)} <= {*range(500, 701)}
     lines = metrics(whole)
     assert lines[0]["replay_loss"] == 0 and lines[0]["exchanges"] + 3 < lines[-1]["exchanges"]
@@ -50,12 +50,12 @@ def test_bit_exact(tmp_path, ranks):
 
 @pytest.mark.mpi
 def test_ranks_may_change(tmp_path):
-    """The memories of two ranks go to one; of three ranks two start with none."""
+    """The buffers of two ranks go to one; of three ranks two start with none."""
     held = []
     for ranks, steps, more in ((2, 3000, ["--envs-per-rank", 3]), (1, 4000, []), (3, 5000, [])):
         train(ranks, tmp_path, *REPLAY, "--total-timesteps", steps, *more)
         arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
-        assert len(facts["memories"]) == ranks
+        assert len(facts["replay"]) == ranks
         held.append([len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)])
     (one,), (most, *others) = held[1:]
     assert min(held[0]) > 0 and sum(held[0]) < one < most and 0 < max(others) < most
