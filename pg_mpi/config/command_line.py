@@ -71,12 +71,12 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
     flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
     preset = _preset(flags.get("preset", "default"))
-    named = [{**preset, **flags}.get(name, getattr(TrainConfig, name)) for name in ("env_id", "policy", "method")]
-    for name, whom in inapplicable(*named).items():
+    env_id = {**preset, **flags}.get("env_id", TrainConfig.env_id)
+    for name in sorted(inapplicable(env_id)):
         if name in flags:
-            raise UsageError(f"{_flag(name)} has no effect on {whom}: leave it out")
+            raise UsageError(f"{_flag(name)} has no effect on {env_id}: leave it out")
         preset.pop(name, None)
-    return TrainConfig(**{**env_defaults(named[0]), **preset, **flags}), set(flags)
+    return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags)
 
 
 if __name__ == "__main__":  # for job scripts: check a training command and print its run folder

@@ -13,7 +13,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "envs_per_rank": 1,
         "features": "difference",
         "actions": "pair",
-        "action_logits": "own",
         "hidden": 200,
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,

@@ -12,8 +12,6 @@ from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text
 # What a setting applies to, if not to every run:
 ATARI = "Atari games"
 GYMNASIUM = "other environments"
-OURS = "Atari games with our own policy"
-CLIPPED = "Atari games with our own policy and --method clipped"
 
 
 def _setting(
@@ -88,15 +86,9 @@ class TrainConfig:
     actions: str = _setting(
         "minimal",
         text,
-        "minimal: the ALE's minimal set; distinct: those that differ within a few steps; pair: two of them, no NOOP; "
-        "or names, such as NOOP,RIGHT,LEFT",
+        "minimal: the ALE's minimal set; pair: the first two that differ in effect, without NOOP; or names, such as "
+        "NOOP,RIGHT,LEFT",
         applies=ATARI,
-    )
-    action_logits: str = _setting(
-        "parts",
-        choice("parts", "own"),
-        "parts: an action's logit is the sum over its parts (up, down, right, left, fire); own: each has its own",
-        applies=OURS,
     )
     hidden: int = _setting(64, integer(), "hidden units")
 
@@ -114,12 +106,6 @@ class TrainConfig:
         512, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
-    explore: float = _setting(
-        1.0,
-        real(0),
-        "deviation of the constant offsets of the action logits in a game that follows one without rewards",
-        applies=CLIPPED,
-    )
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
     max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
@@ -201,18 +187,10 @@ class TrainConfig:
 FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
 
-def inapplicable(env_id: str, policy: str = "usual", method: str = "clipped") -> dict[str, str]:
-    """The settings without effect on an env, a policy and a method: {name: what it has no effect on}."""
-    atari, found = env_id.startswith("ALE/"), {}
-    for name, field in FIELDS.items():
-        applies = field.metadata["applies"]
-        if applies and (applies == GYMNASIUM) == atari:
-            found[name] = env_id
-        elif applies in (OURS, CLIPPED) and policy != "usual":
-            found[name] = f"{env_id} with a policy of your own"
-        elif applies == CLIPPED and method == "reinforce":
-            found[name] = "--method reinforce"
-    return found
+def inapplicable(env_id: str) -> set[str]:
+    """The names of the settings without effect on an env."""
+    other = GYMNASIUM if env_id.startswith("ALE/") else ATARI
+    return {name for name, field in FIELDS.items() if field.metadata["applies"] == other}
 
 
 def from_identity(saved: Any) -> TrainConfig:

@@ -1,7 +1,5 @@
 """Action sets: ``--actions`` to ALE action codes."""
 
-from collections.abc import Sequence
-
 from ale_py import Action
 
 from pg_mpi.config.errors import UsageError
@@ -10,7 +8,6 @@ from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.env.atari import NOOP, AtariGame
 from pg_mpi.env.calibration import find_actions
 
-PARTS = ("UP", "DOWN", "RIGHT", "LEFT", "FIRE")  # the parts of the ALE's action names
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 
@@ -20,10 +17,10 @@ def choose(
     """Return the ALE codes that ``--actions`` selects. Raises ``UsageError`` for an unknown or repeated name."""
     if actions == "minimal":
         return minimal(env_id)
-    if actions not in ("distinct", "pair"):
+    if actions != "pair":
         return _named(actions)
     codes = find_actions(env_id, frame_skip, mode, difficulty)
-    return [code for code in codes if code != NOOP][:2] if actions == "pair" else codes
+    return [code for code in codes if code != NOOP][:2]
 
 
 def _named(actions: str) -> list[int]:
@@ -32,8 +29,8 @@ def _named(actions: str) -> list[int]:
     for name in names:
         if name not in CODES:
             raise UsageError(
-                f"--actions names an unknown action {name!r}{nearest(name, CODES)}: use minimal, distinct, "
-                "pair, or names such as NOOP,RIGHT,LEFT"
+                f"--actions names an unknown action {name!r}{nearest(name, CODES)}: use minimal, pair, "
+                "or names such as NOOP,RIGHT,LEFT"
             )
     if len(set(names)) < len(names):
         raise UsageError(f"--actions names an action twice: {actions}")
@@ -43,10 +40,3 @@ def _named(actions: str) -> list[int]:
 def minimal(env_id: str) -> list[int]:
     """Return the ALE's minimal action set of a game, as codes."""
     return AtariGame(env_id, stream(0, SURVEY)).actions
-
-
-def parts(codes: Sequence[int]) -> list[list[float]]:
-    """Return the parts of each action: a list of 1.0 or 0.0 per action, over the parts that occur in any action."""
-    names = [Action(code).name for code in codes]
-    used = [part for part in PARTS if any(part in name for name in names)]
-    return [[float(part in name) for part in used] for name in names]

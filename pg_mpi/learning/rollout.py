@@ -33,10 +33,10 @@ class Env:
     Attributes:
         observation: the policy's next input; for Atari games the active inputs, int64 (n,).
         action_rng: the ``Generator`` that samples actions.
-        preference: offsets of the action logits in the current game, a list of floats, or None. It is set after a game
-            without rewards, because some rewards need many equal actions in a row. Recorded log-probabilities
-            include it.
-        explore: standard deviation of the offsets; 0: no preferences.
+        preference: offsets of the action logits in the current game, a list of floats, or None. They are drawn from
+            the standard normal distribution after a game without rewards, because some rewards need many equal
+            actions in a row. Recorded log-probabilities include them.
+        explores: whether there are preferences: with the built-in policy and the clipped surrogate.
         paid: whether the current game has given a reward.
         score, steps: of the current game.
         trajectory: the steps since the last update.
@@ -58,8 +58,7 @@ class Env:
         self.errors_in_row = 0
         self.encoder: Encoder = env_spec.make_encoder(config)
         self.trajectory = Trajectory()
-        explores = env_spec.sparse and config.policy == "usual" and config.method == "clipped"
-        self.explore = config.explore if explores else 0.0
+        self.explores = env_spec.sparse and config.policy == "usual" and config.method == "clipped"
         self._actions, self.paid = env_spec.codes, True
         self.begin()
 
@@ -67,8 +66,8 @@ class Env:
         """Begin the emulator's new game."""
         self.score, self.steps = 0, 0
         self.preference = None
-        if self.explore and not self.paid:
-            self.preference = (self.explore * self.action_rng.standard_normal(len(self._actions))).tolist()
+        if self.explores and not self.paid:
+            self.preference = self.action_rng.standard_normal(len(self._actions)).tolist()
         self.paid = False
         self.observation = self.encoder.start(self.game.screen)
 

@@ -4,14 +4,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import imported
 from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.env import action_set as game_actions
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.learning.gradient_source import GradientSource
 from pg_mpi.learning.learner import Learner
@@ -83,21 +79,12 @@ def _sparse(config: TrainConfig, env_spec: EnvSpec) -> SparseMLP:
         env_spec.inputs(config),
         config.hidden,
         len(env_spec.codes),
-        parts=_parts(config, env_spec),
+        sigmoid=config.actions == "pair",
         signed=config.features == "difference",
         plain=config.method == "reinforce",
     )
     policy.initialise(stream(config.seed, WEIGHTS))
     return policy
-
-
-def _parts(config: TrainConfig, env_spec: EnvSpec) -> NDArray[Any] | None:
-    """The parts that each action's logit is the sum of, for ``SparseMLP``; None: one logit per action."""
-    if config.action_logits == "parts":
-        return np.array(game_actions.parts(env_spec.codes))
-    if config.actions == "pair":
-        return np.array([[1], [0]])
-    return None
 
 
 def make_optimizer(config: TrainConfig, policy: Policy) -> Optimizer:
