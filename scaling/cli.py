@@ -1,21 +1,76 @@
-"""Shared parts of the commands: provenance of results, flag checks, exit codes."""
+"""Shared parts of the commands: command lines, provenance, results, exit codes."""
 
 import json
+import os
 import shlex
 import signal
 import sys
 from pathlib import Path
 
-from pg_mpi.config.command_line import train_parser
+from pg_mpi.config.command_line import parse_train, train_parser
 from pg_mpi.config.errors import RunError, UsageError, one_line
-from pg_mpi.config.parsers import nearest
-from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.run_folder import provenance
+from pg_mpi.config.parsers import Parser, nearest, real
+from pg_mpi.files.csv_table import make_folder, write_csv
+from pg_mpi.files.figure_file import picture
+from pg_mpi.files.run_folder import provenance, write_json
 from pg_mpi.mpi.launch import launch_env, mpirun
 from scaling.machine import cpu_model
 from scaling.measure import timed_run
 
 AGAIN = 75  # exit code after a signal: the same command resumes
+positive = real(0, open_low=True)
+
+
+def parser(module, description, epilog=None):
+    """Create the argument parser of a command."""
+    return Parser(prog=f"python -m {module}", description=description, epilog=epilog)
+
+
+def add_option(p, flag, metavar, parse, text, default=None):
+    """Add a flag whose value ``parse`` checks. A default is parsed too, and is added to the help ``text``."""
+    if default is not None:
+        default, text = str(default), f"{text} (default: {default})"
+    p.add_argument(flag, metavar=metavar, type=parse, default=default, help=text)
+
+
+def add_shared(p, out, folder=None, preset=False):
+    """Add ``--preset`` (if wanted), ``--out`` with the help ``out`` and the default ``folder``, and ``--json``.
+
+    Returns ``p``.
+    """
+    if preset:
+        add_option(p, "--preset", "P", None, "preset of the training", "default")
+    add_option(p, "--out", "FOLDER", None, out, folder)
+    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
+    return p
+
+
+def as_text(parse):
+    """A parser that accepts what ``parse`` accepts and returns the text."""
+
+    def checked_text(text):
+        parse(text)
+        return text
+
+    return checked_text
+
+
+def parse_training(p, argv, refused):
+    """Parse a command line with the flags of ``p`` and of ``pg_mpi.train``: (args, training flags).
+
+    ``refused``: names of training settings that do not apply to the command. Raises ``UsageError``.
+    """
+    args, rest = p.parse_known_args(argv)
+    check_flags(rest, p, refused)
+    return args, ["--preset", args.preset, *rest]
+
+
+def check_training(words, *counts):
+    """Check training flags on numbers of ranks: (config, names of the settings given). Raises ``UsageError``."""
+    config, given = parse_train(words)
+    for ranks in counts:
+        config.check(ranks, given)
+    return config, given
 
 
 def facts(module, argv):
@@ -30,10 +85,12 @@ def facts(module, argv):
 
 
 def claim(folder, name, module, argv):
-    """Create the folder ``--out`` for a command that overwrites ``name`` there.
+    """Create the folder ``--out``, if it is given, for a command that overwrites ``name`` there.
 
     Raises ``UsageError`` if another command wrote ``name``, to protect its result.
     """
+    if not folder:
+        return
     make_folder(folder)
     path = Path(folder, name)
     if path.is_dir():
@@ -95,6 +152,29 @@ def start(ranks, *words, codes=(0,)):
     return output
 
 
+def write_result(args, name, text, result, saved=None, table=None, draw=None):
+    """Print a result, and write NAME.json, NAME.csv and NAME.png into the folder ``--out``, if it is given.
+
+    Args:
+        args: the parsed command line.
+        text: the table to print.
+        result: dict to print as JSON with ``--json``. A key ``figure`` receives the path of the figure, or None.
+        saved: content of the JSON file (default: no such file).
+        table: arguments of ``write_csv`` after the path (default: no such file).
+        draw: arguments of ``picture`` without the path, a function and its content (default: no such file).
+    """
+    print(text, flush=True)
+    place, figure = os.path.join(args.out or "", name), None
+    if args.out and saved is not None:
+        write_json(f"{place}.json", saved)
+    if args.out and table is not None:
+        write_csv(f"{place}.csv", *table)
+    if args.out and draw is not None:
+        figure = picture(draw[0], f"{place}.png", *draw[1:])
+    if args.json:
+        print(json.dumps(result | {"figure": figure} if "figure" in result else result), flush=True)
+
+
 def run(main, goes_on=False):
     """Run a command's ``main(argv)`` and end the process. A ``UsageError`` prints one line and exits with code 2.
 
@@ -109,15 +189,9 @@ def run(main, goes_on=False):
     try:
         mpirun.ensure_home()
         code = main(sys.argv[1:])
-    except UsageError as error:
-        print(f"pg_mpi: error: {error}", file=sys.stderr)
-        code = 2
-    except (RuntimeError, RunError) as error:
-        print(f"pg_mpi: error: {error}", file=sys.stderr)
-        code = 1
-    except OSError as error:
-        print(f"pg_mpi: error: {one_line(error)}", file=sys.stderr)
-        code = 1
+    except (UsageError, RuntimeError, RunError, OSError) as error:
+        print(f"pg_mpi: error: {one_line(error) if isinstance(error, OSError) else error}", file=sys.stderr)
+        code = 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     sys.exit(code)

@@ -5,17 +5,13 @@ measurements are not repeated, so the same command resumes a sweep. A failed mea
 ``jobs/scaling.slurm`` and ``jobs/scaling.pbs`` run this inside one allocation.
 """
 
-import dataclasses
-import json
 import os
 import sys
 from pathlib import Path
 
-from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, choice, integer, real
-from pg_mpi.files.csv_table import make_folder, write_csv
-from pg_mpi.files.figure_file import picture
+from pg_mpi.config.parsers import choice, integer
+from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
 from pg_mpi.mpi.launch.nodes import host_file
@@ -34,88 +30,70 @@ OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", 
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.sweep",
-        description="Train on each number of ranks, and report steps/s, efficiency relative to the fewest ranks, and "
+    p = cli.parser(
+        "scaling.sweep",
+        "Train on each number of ranks, and report steps/s, efficiency relative to the fewest ranks, and "
         "the share of each phase. The command starts its own ranks: run it without mpirun.",
-        epilog="All other flags are those of pg_mpi.train. weak: every rank has --envs-per-rank envs. strong: a fixed "
+        "All other flags are those of pg_mpi.train. weak: every rank has --envs-per-rank envs. strong: a fixed "
         "total of envs, --envs-per-rank times the largest number of ranks, is divided among the ranks. Takes "
         "(WARMUP + SECONDS) x REPEATS for each number of ranks. Run nothing else on the machine meanwhile.",
-        allow_abbrev=False,
     )
-    p.add_argument("--ranks", metavar="N,N,...", help="numbers of ranks (default: 1, 2, 4 ... and all usable threads)")
-    p.add_argument("--mode", metavar="M", default="weak", help="weak or strong scaling (default: weak)")
+    targets = scaling_laws.targets_of
+    cli.add_option(p, "--ranks", "N,N,...", counts_of, "numbers of ranks (default: 1, 2, 4 ... and all usable threads)")
+    cli.add_option(p, "--mode", "M", choice("weak", "strong"), "weak or strong scaling", "weak")
     p.add_argument("--hosts", metavar="FILE", help="host file: a line NAME slots=N per host (default: this machine)")
-    p.add_argument("--launcher", default="mpirun", help='mpirun, or such as "srun --mpi=pmix" (default: mpirun)')
-    p.add_argument("--seconds", metavar="S", default="20", help="length of each measurement (default: 20)")
-    p.add_argument("--warmup", metavar="S", default="5", help="seconds excluded at the start of each (default: 5)")
-    p.add_argument("--repeats", metavar="K", default="1", help="measurements per number of ranks (default: 1)")
-    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
-    p.add_argument("--target", metavar="X,X", help="steps/s to extrapolate to (default: twice the fastest)")
-    p.add_argument("--out", metavar="FOLDER", default="runs/sweep", help="results folder (default: runs/sweep)")
+    cli.add_option(p, "--launcher", None, None, 'mpirun, or such as "srun --mpi=pmix"', "mpirun")
+    cli.add_option(p, "--seconds", "S", cli.positive, "length of each measurement", 20)
+    cli.add_option(p, "--warmup", "S", cli.positive, "seconds excluded at the start of each", 5)
+    cli.add_option(p, "--repeats", "K", integer(), "measurements per number of ranks", 1)
+    cli.add_option(p, "--target", "X,X", targets, "steps/s to extrapolate to (default: twice the fastest)")
+    cli.add_shared(p, "results folder", "runs/sweep", preset=True)
     p.add_argument("--keep", action="store_true", help="also keep the run folders there, for scaling.model.predict")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """A checked command line."""
-
-    counts: list
-    words: list  # training flags of every run
-    envs: int | None  # total, with --mode strong
-    seconds: float
-    warmup: float
-    repeats: int
-    launcher: str
-    nodes: dict | None
-    keep: bool
-
-    def flags(self, ranks):
-        """Training flags on ``ranks`` ranks."""
-        return [*self.words, "--envs-per-rank", str(self.envs // ranks)] if self.envs else self.words
-
-
 def prepare(argv):
-    """Parse and check a command line: (args, ``Plan``). Raises ``UsageError``."""
-    args, rest = parser().parse_known_args(argv)
-    cli.check_flags(rest, parser(), OWN)
-    seconds, warmup = (checked(real(0, open_low=True), getattr(args, n), f"--{n}") for n in ("seconds", "warmup"))
-    repeats, mode = (
-        checked(integer(), args.repeats, "--repeats"),
-        checked(choice("weak", "strong"), args.mode, "--mode"),
-    )
-    counts = checked(counts_of, args.ranks, "--ranks") if args.ranks else doubling(usable_threads())
-    args.target = checked(scaling_laws.targets_of, args.target, "--target") if args.target else []
-    start_command(args.launcher, counts[0])  # raises if there is no mpirun
-    nodes = host_file(args.hosts) if args.hosts else None
-    if nodes and args.launcher.split()[0] != "mpirun":
+    """Parse and check a command line. Raises ``UsageError``.
+
+    Returns:
+        args, with ``words`` (training flags of every run), ``nodes`` (those of the host file, or None) and ``envs``
+        (their total number with ``--mode strong``, else None).
+    """
+    args, words = cli.parse_training(parser(), argv, OWN)
+    args.words = words
+    args.ranks = args.ranks or doubling(usable_threads())
+    most = args.ranks[-1]
+    start_command(args.launcher, args.ranks[0])  # raises if there is no mpirun
+    args.nodes = host_file(args.hosts) if args.hosts else None
+    if args.nodes and args.launcher.split()[0] != "mpirun":
         raise UsageError(f"--hosts needs mpirun: {args.launcher} finds its hosts itself")
-    if nodes and counts[-1] > sum(nodes.values()):
-        raise UsageError(f"{args.hosts} has room for {sum(nodes.values())} ranks, not {counts[-1]}: give fewer --ranks")
-    words = ["--preset", args.preset, *rest]
-    config, given = parse_train(words)
-    envs = config.envs_per_rank * counts[-1] if mode == "strong" else None
-    for ranks in counts:
-        if envs and envs % ranks:
+    if args.nodes and most > (room := sum(args.nodes.values())):
+        raise UsageError(f"{args.hosts} has room for {room} ranks, not {most}: give fewer --ranks")
+    config, _ = cli.check_training(words)
+    args.envs = config.envs_per_rank * most if args.mode == "strong" else None
+    for ranks in args.ranks:
+        if args.envs and args.envs % ranks:
             raise UsageError(
-                f"--mode strong cannot divide {envs} envs evenly among {ranks} ranks: remove it from --ranks"
+                f"--mode strong cannot divide {args.envs} envs evenly among {ranks} ranks: remove it from --ranks"
             )
-        dataclasses.replace(config, envs_per_rank=envs // ranks if envs else config.envs_per_rank).check(ranks, given)
-    return args, Plan(counts, words, envs, seconds, warmup, repeats, args.launcher, nodes, args.keep)
+        cli.check_training(flags_of(args, ranks), ranks)
+    return args
+
+
+def flags_of(args, ranks):
+    """Training flags on ``ranks`` ranks."""
+    return [*args.words, "--envs-per-rank", str(args.envs // ranks)] if args.envs else args.words
 
 
 def main(argv):
     """Run the missing measurements and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
-    args, plan = prepare(argv)
+    args = prepare(argv)
     make_folder(args.out)
-    lengths = {"seconds": plan.seconds, "warmup": plan.warmup}
-    same = {"mode": args.mode, "words": plan.words, "hosts": plan.nodes, "envs": plan.envs, **lengths}
-    same |= {"launcher": plan.launcher, "cores": usable_threads()}
+    same = {name: getattr(args, name) for name in ("mode", "words", "envs", "seconds", "warmup", "launcher")}
+    same |= {"hosts": args.nodes, "cores": usable_threads()}
     read_parts(args.out, same)
-    failed = measure(plan, Path(args.out), same | cli.facts("scaling.sweep", argv))
+    failed = measure(args, same | cli.facts("scaling.sweep", argv))
     results = read_parts(args.out, same)
     if not results:
         return 1
@@ -123,33 +101,29 @@ def main(argv):
     points = [result["ranks"] for result in results], [result["sps"] for result in results]
     targets = args.target or [2 * max(points[1])]
     fits = scaling_laws.fit_all(*points, targets)
-    print(f"{efficiency.table(rows)}\n\n{scaling_laws.table(fits)}", flush=True)
+    text = f"{efficiency.table(rows)}\n\n{scaling_laws.table(fits)}"
     facts = {name: results[-1][name] for name in ("command", "versions", "cpu", "cores")}
-    write_csv(os.path.join(args.out, "sweep.csv"), *KIND, [efficiency.flat(result) for result in results], facts)
-    figure = picture(speed.draw_sweep, os.path.join(args.out, "sweep.png"), rows, *points, targets)
-    if args.json:
-        print(json.dumps({"rows": rows, "failed": failed, "fit": fits, "figure": figure}), flush=True)
+    csv = (*KIND, [efficiency.flat(result) for result in results], facts)
+    figure = (speed.draw_sweep, rows, *points, targets)
+    result = {"rows": rows, "failed": failed, "fit": fits, "figure": None}
+    cli.write_result(args, "sweep", text, result, table=csv, draw=figure)
     return int(bool(failed))
 
 
-def measure(plan, folder, facts):
+def measure(args, facts):
     """Run the measurements whose file is missing. Returns the numbers of ranks that failed."""
-    failed = []
-    for repeat in range(plan.repeats):
-        for ranks in plan.counts:  # interleaved, so that drift affects all of them
-            place = folder / f"ranks-{ranks:06d}-{repeat}.json"
+    failed, length = [], args.warmup + args.seconds
+    for repeat in range(args.repeats):
+        for ranks in args.ranks:  # interleaved, so that drift affects all of them
+            place = Path(args.out, f"ranks-{ranks:06d}-{repeat}.json")
             if place.exists():
                 continue
-            length = plan.warmup + plan.seconds
-            print(f"{ranks} ranks, {repeat + 1} of {plan.repeats}, {length:g} s", file=sys.stderr, flush=True)
-            kept, before = str(folder / f"run-{ranks:06d}-{repeat}") if plan.keep else None, timed_run.stolen()
-            try:
-                with timed_run.trained(ranks, plan.flags(ranks), length, plan.launcher, plan.nodes, keep=kept) as run:
-                    result = timed_run.measured(timed_run.read_metrics(run), plan.warmup)
-            except (RuntimeError, UsageError) as error:
-                failed.append(ranks)
-                print(f"pg_mpi: error: {ranks} ranks: {error}", file=sys.stderr, flush=True)
-            else:
+            print(f"{ranks} ranks, {repeat + 1} of {args.repeats}, {length:g} s", file=sys.stderr, flush=True)
+            kept = os.path.join(args.out, f"run-{ranks:06d}-{repeat}") if args.keep else None
+            flags, before = flags_of(args, ranks), timed_run.stolen()
+            with timed_run.reported(failed, ranks, f"{ranks} ranks"):
+                with timed_run.trained(ranks, flags, length, args.launcher, args.nodes, keep=kept) as run:
+                    result = timed_run.measured(timed_run.read_metrics(run), args.warmup)
                 write_json(str(place), {"repeat": repeat, **result, "stolen": _share(before), **facts})
     return failed
 

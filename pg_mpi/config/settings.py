@@ -54,7 +54,6 @@ class TrainConfig:
         None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI
     )
     difficulty: int | None = _setting(None, integer(0), "the ALE's number of the difficulty, likewise", applies=ATARI)
-    life_loss: bool = _setting(False, boolean, "a lost life ends a return, but not the game", applies=ATARI)
     rewards: str = _setting(
         "sign",
         choice("sign", "raw", "scaled"),

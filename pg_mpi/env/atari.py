@@ -68,7 +68,6 @@ class AtariGame:
         mode, difficulty: the ALE's numbers; None: the default. Raises ``UsageError`` for one that the game lacks.
 
     Attributes:
-        lives: function that returns the number of lives left.
         screen: uint8 (height, 160), palette indices of the last screen. One buffer, overwritten by every ``step``.
         actions: list of the codes of the ALE's minimal action set.
     """
@@ -93,7 +92,7 @@ class AtariGame:
             ale.setMode(_offered("--mode", mode, ale.getAvailableModes(), env_id))
         if difficulty is not None:
             ale.setDifficulty(_offered("--difficulty", difficulty, ale.getAvailableDifficulties(), env_id))
-        self._ale, self._advance, self.lives = ale, ale.act, ale.lives
+        self._ale, self._advance = ale, ale.act
         self._frame_skip, self._sticky = frame_skip, sticky
         self.draw_from(rng)
         self.actions = [int(action.value) for action in ale.getMinimalActionSet()]

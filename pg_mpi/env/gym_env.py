@@ -52,10 +52,6 @@ class GymEnv:
         """Set the generator for the seeds of games."""
         self._rng = rng
 
-    def lives(self) -> int:
-        """Return 0: lives are not counted."""
-        return 0
-
     def reset(self) -> None:
         """Start a new game with a new seed."""
         observation, _ = self._result(self._env.reset(seed=int(self._rng.integers(2**31))), "reset", 2)

@@ -28,9 +28,6 @@ class Environment(Protocol):
     def step(self, action: Any) -> float:
         """Play one agent step; returns the reward. ``action``: one of the specification's ``codes``."""
 
-    def lives(self) -> int:
-        """How many lives are left; 0 where none are counted."""
-
     def over(self) -> bool:
         """Whether the game has terminated or was truncated."""
 

@@ -1,7 +1,6 @@
 """Returns and advantages of one env's steps, in time order.
 
-``ends`` marks the steps after which no later reward counts: the end of a game, with ``--life-loss`` a lost life, and
-for REINFORCE a reward.
+``ends`` marks the steps after which no later reward counts: the end of a game, and for REINFORCE a reward.
 """
 
 from typing import Any

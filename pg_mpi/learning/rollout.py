@@ -123,8 +123,7 @@ class Player:
 
     Args:
         codes: the environment's code of each policy action, such as the ALE's.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``life_loss``, ``reproducible`` and
-            ``gamma`` are used.
+        config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``reproducible`` and ``gamma`` are used.
         phases: for the times of emulator, reset, features and inference.
     """
 
@@ -137,7 +136,6 @@ class Player:
             self._steps = math.inf
         self._gamma = config.gamma
         self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point
-        self._life_ends = config.life_loss
         self._apart = config.reproducible  # a product's bits depend on the number of envs in it
 
     def play(self, network: Network, stop: object = False) -> list[Trajectory]:
@@ -172,24 +170,23 @@ class Player:
         acted = clock()
         seconds["inference"] += thought - begun
         seconds["emulator"] += acted - thought
-        if None in outcomes:  # rare
-            kept = [k for k, outcome in enumerate(outcomes) if outcome]
-            envs, choices, outcomes = (
-                [of[k] for k in kept] for of in cast(tuple[list[Any], ...], (envs, choices, outcomes))
-            )
         ended = []
-        for env, (value, action, log_prob), (reward, over, lost) in zip(envs, choices, outcomes):
+        for env, (value, action, log_prob), outcome in zip(envs, choices, outcomes):
+            if outcome is None:
+                continue
+            reward, over = outcome
             env.steps += 1
             if reward:
                 env.score += reward
                 env.paid = True
-            end = over or lost or (reward_ends and reward != 0)
+            end = over or (reward_ends and reward != 0)
             env.trajectory.record(env.observation, action, log_prob, value, reward, end)
             if over:
                 ended.append(env)
         begun = clock()
-        for env in envs:
-            env.observation = env.encoder.step(env.game.screen)
+        for env, outcome in zip(envs, outcomes):
+            if outcome is not None:
+                env.observation = env.encoder.step(env.game.screen)
         seconds["features"] += clock() - begun
         for env in ended:
             self._end(env, network)
@@ -204,18 +201,17 @@ class Player:
             return network.sample(seen, generators)
         return cast(SparseNetwork, network).sample(seen, generators, [env.preference for env in envs])
 
-    def _act(self, envs: list[Env], choices: list[Choice]) -> list[Any]:
-        """Take the actions; returns (reward, whether the game is over, whether a life was lost) for each env.
+    def _act(self, envs: list[Env], choices: list[Choice]) -> list[tuple[float, bool] | None]:
+        """Take the actions; returns (reward, whether the game is over) for each env.
 
-        Lives count only with ``life_loss``. None where the emulator failed and was replaced.
+        None where the emulator failed and was replaced.
         """
-        outcomes: list[Any]
-        codes, life_ends, outcomes = self._codes, self._life_ends, []
+        codes = self._codes
+        outcomes: list[tuple[float, bool] | None] = []
         for env, (value, action, _) in zip(envs, choices):
             game = env.game
-            lives = game.lives() if life_ends else 0
             try:
-                outcomes.append((game.step(codes[action]), game.over(), life_ends and game.lives() < lives))
+                outcomes.append((game.step(codes[action]), game.over()))
                 env.errors_in_row = 0
             except Exception as error:  # any: an emulator is a large C++ program
                 if not env.recovers:

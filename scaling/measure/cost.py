@@ -1,16 +1,12 @@
 """Measure the cost of a training flag: ``python -m scaling.measure.cost --of=--trace --ranks 2``."""
 
-import json
-import os
 import shlex
 import sys
 
 import numpy as np
 from scipy import stats
 
-from pg_mpi.config.command_line import parse_train
-from pg_mpi.config.parsers import Parser, checked, integer
-from pg_mpi.files.csv_table import write_csv
+from pg_mpi.config.parsers import integer
 from scaling import cli
 from scaling.measure import timed_run
 
@@ -21,62 +17,44 @@ PATIENCE = 600.0  # seconds
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.measure.cost",
-        description="Train with and without some flags in turns, for the same number of steps from the same seed, and "
+    p = cli.parser(
+        "scaling.measure.cost",
+        "Train with and without some flags in turns, for the same number of steps from the same seed, and "
         "report the ratio of the times with its 95 % interval. The command starts its own ranks: run it without "
         "mpirun.",
-        epilog="All other flags are those of pg_mpi.train and apply to all runs. Times are measured from the end of "
+        "All other flags are those of pg_mpi.train and apply to all runs. Times are measured from the end of "
         "the first update to the end of the last. The order alternates between pairs. Run nothing else meanwhile.",
-        allow_abbrev=False,
     )
-    p.add_argument("--of", metavar="FLAGS", required=True, help="flags to measure, such as --of=--trace")
-    p.add_argument("--ranks", metavar="N", default="1", help="number of ranks (default: 1)")
-    p.add_argument("--repeats", metavar="K", default="8", help="pairs of runs, at least 2 (default: 8)")
-    p.add_argument("--steps-per-rank", metavar="T", default="15000", help="length of each run (default: 15000)")
-    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
-    p.add_argument("--out", metavar="FOLDER", help="also write cost.csv there")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    of = cli.as_text(_words)
+    p.add_argument("--of", metavar="FLAGS", type=of, required=True, help="flags to measure, such as --of=--trace")
+    cli.add_option(p, "--ranks", "N", integer(), "number of ranks", 1)
+    cli.add_option(p, "--repeats", "K", integer(2), "pairs of runs, at least 2", 8)
+    cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)
+    return cli.add_shared(p, "also write cost.csv there", preset=True)
 
 
 def main(argv):
     """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
-    args, rest = parser().parse_known_args(argv)
-    flags = checked(_words, args.of, "--of")
-    cli.check_flags([*rest, *flags], parser(), REFUSED)
-    ranks = checked(integer(), args.ranks, "--ranks")
-    repeats = checked(integer(2), args.repeats, "--repeats")
-    steps = checked(integer(), args.steps_per_rank, "--steps-per-rank")
-    words = ["--preset", args.preset, *rest, "--total-timesteps", str(steps * ranks)]
+    args, words = cli.parse_training(parser(), argv, REFUSED)
+    flags, steps = _words(args.of), args.steps_per_rank * args.ranks
+    cli.check_flags(flags, parser(), REFUSED)
+    words += ["--total-timesteps", str(steps)]
     ways = {"with": [*words, *flags], "without": words}
     for flags in ways.values():
-        config, given = parse_train(flags)
-        config.check(ranks, given)
-    if args.out:
-        cli.claim(args.out, "cost.csv", "scaling.measure.cost", argv)
+        cli.check_training(flags, args.ranks)
+    cli.claim(args.out, "cost.csv", "scaling.measure.cost", argv)
     rows = []
-    for repeat in range(repeats):
-        print(f"{repeat + 1} of {repeats}", file=sys.stderr, flush=True)
+    for repeat in range(args.repeats):
+        print(f"{repeat + 1} of {args.repeats}", file=sys.stderr, flush=True)
         order = list(ways)[:: 1 if repeat % 2 else -1]
-        rows.append({"repeat": repeat, **{way: seconds(ranks, ways[way], steps * ranks) for way in order}})
+        rows.append({"repeat": repeat, **{way: seconds(args.ranks, ways[way], steps) for way in order}})
     found = ratio([row["with"] / row["without"] for row in rows])
-    facts = cli.facts("scaling.measure.cost", argv)
-    if args.out:
-        write_csv(
-            os.path.join(args.out, "cost.csv"),
-            *KIND,
-            [{name: row[name] for name in ("repeat", *ways)} for row in rows],
-            facts | found,
-        )
     low, high = found["ci95"]
-    print(
-        f"{args.of} takes {found['ratio']:.3f} times as long on {ranks} ranks (95 %: {low:.3f} to {high:.3f})",
-        flush=True,
-    )
-    if args.json:
-        print(json.dumps(found | {"rows": rows}), flush=True)
+    text = f"{args.of} takes {found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
+    columns = [{name: row[name] for name in ("repeat", *ways)} for row in rows]
+    facts = cli.facts("scaling.measure.cost", argv) | found
+    cli.write_result(args, "cost", text, found | {"rows": rows}, table=(*KIND, columns, facts))
     return 0
 
 

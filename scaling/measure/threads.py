@@ -5,11 +5,10 @@ import os
 import statistics
 import sys
 import tempfile
+from pathlib import Path
 
 from pg_mpi import THREAD_VARIABLES
-from pg_mpi.config.parsers import Parser, checked, integer, real
-from pg_mpi.files.csv_table import write_csv
-from pg_mpi.files.figure_file import picture
+from pg_mpi.config.parsers import integer
 from pg_mpi.mpi.launch.mpirun import mpirun_command, usable_threads
 from scaling import cli, sweep
 from scaling.measure import timed_run
@@ -22,54 +21,43 @@ UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.measure.threads",
-        description="Measure Karpathy's method in dense float64 products (scaling/measure/dense_baseline.py) "
+    p = cli.parser(
+        "scaling.measure.threads",
+        "Measure Karpathy's method in dense float64 products (scaling/measure/dense_baseline.py) "
         "on each number of ranks with each number of BLAS threads per rank. pg_mpi pins one thread per rank; numpy "
         "uses all hardware threads by default. The command starts its own ranks: run it without mpirun.",
-        epilog="Takes SECONDS x REPEATS for each pair. A BLAS may load fewer threads; the table lists the number.",
-        allow_abbrev=False,
+        "Takes SECONDS x REPEATS for each pair. A BLAS may load fewer threads; the table lists the number.",
     )
-    p.add_argument("--ranks", metavar="N,N", help="numbers of ranks (default: 1, 2, 4 ... twice the usable threads)")
-    p.add_argument("--threads", metavar="T,T", help="BLAS threads of each rank (default: 1 and all usable threads)")
-    p.add_argument("--seconds", metavar="S", default="10", help="length of each measurement (default: 10)")
-    p.add_argument("--repeats", metavar="K", default="1", help="measurements of each pair (default: 1)")
-    p.add_argument("--out", metavar="FOLDER", help="also write threads.csv and threads.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    counts = sweep.counts_of
+    cli.add_option(p, "--ranks", "N,N", counts, "numbers of ranks (default: 1, 2, 4 ... twice the usable threads)")
+    cli.add_option(p, "--threads", "T,T", counts, "BLAS threads of each rank (default: 1 and all usable threads)")
+    cli.add_option(p, "--seconds", "S", cli.positive, "length of each measurement", 10)
+    cli.add_option(p, "--repeats", "K", integer(), "measurements of each pair", 1)
+    return cli.add_shared(p, "also write threads.csv and threads.png there (extra: plot)")
 
 
 def main(argv):
     """Measure and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
-    args = parser().parse(argv)
-    usable = usable_threads()
-    ranks = checked(sweep.counts_of, args.ranks, "--ranks") if args.ranks else sweep.doubling(2 * usable)
-    threads = checked(sweep.counts_of, args.threads, "--threads") if args.threads else sorted({1, usable})
-    seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
-    repeats = checked(integer(), args.repeats, "--repeats")
-    if args.out:
-        cli.claim(args.out, "threads.csv", "scaling.measure.threads", argv)
+    args, usable = parser().parse(argv), usable_threads()
+    ranks, threads = args.ranks or sweep.doubling(2 * usable), args.threads or sorted({1, usable})
+    mpirun_command(ranks[0])  # raises if there is no mpirun
+    cli.claim(args.out, "threads.csv", "scaling.measure.threads", argv)
     pairs = [(n, t) for n in ranks for t in threads]
     found, failed = {pair: [] for pair in pairs}, []
-    for repeat in range(repeats):
+    for repeat in range(args.repeats):
         for n, t in pairs:
-            print(f"{n} ranks x {t} threads, {repeat + 1} of {repeats}, {seconds:g} s", file=sys.stderr, flush=True)
-            try:
-                found[n, t].append(measure(n, t, seconds))
-            except RuntimeError as error:
-                failed.append((n, t))
-                print(f"pg_mpi: error: {n} ranks x {t} threads: {error}", file=sys.stderr, flush=True)
+            label = f"{n} ranks x {t} threads"
+            print(f"{label}, {repeat + 1} of {args.repeats}, {args.seconds:g} s", file=sys.stderr, flush=True)
+            with timed_run.reported(failed, (n, t), label):
+                found[n, t].append(measure(n, t, args.seconds))
     rows = [row(n, t, found[n, t]) for n, t in pairs if found[n, t]]
     if not rows:
         return 1
-    print(table(rows, usable), flush=True)
-    figure = None
-    if args.out:
-        write_csv(os.path.join(args.out, "threads.csv"), *KIND, rows, cli.facts("scaling.measure.threads", argv))
-        figure = picture(speed.draw_threads, os.path.join(args.out, "threads.png"), rows, usable)
-    if args.json:
-        print(json.dumps({"rows": rows, "failed": failed, "figure": figure}), flush=True)
+    csv = (*KIND, rows, cli.facts("scaling.measure.threads", argv))
+    figure = (speed.draw_threads, rows, usable)
+    result = {"rows": rows, "failed": failed, "figure": None}
+    cli.write_result(args, "threads", table(rows, usable), result, table=csv, draw=figure)
     return int(bool(failed))
 
 
@@ -83,8 +71,7 @@ def measure(ranks, threads, seconds):
         code, _, errors = timed_run.run(line, environment)
         if code:
             raise RuntimeError(f"exit code {code}\n{errors.strip()}")
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def row(ranks, threads, results):

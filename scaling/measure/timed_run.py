@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.mpi.launch.launcher import kill_session
-from pg_mpi.mpi.launch.mpirun import launcher_for, start_command
+from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
 STOPPED = 75
 USAGE = 2
@@ -68,14 +68,9 @@ def run(line, environment=None, limit=None, told=False):
     ``told``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be started,
     or does not end within ``limit`` seconds.
     """
-    pipes = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": None if told else subprocess.PIPE,
-        "text": True,
-    }
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if told else subprocess.PIPE}
     try:
-        job = subprocess.Popen(line, start_new_session=True, env=environment, **pipes)
+        job = subprocess.Popen(line, start_new_session=True, env=environment, text=True, **pipes)
     except OSError as error:
         raise RuntimeError(f"{line[0]} cannot be started ({error.strerror})") from None
     with job:
@@ -87,6 +82,29 @@ def run(line, environment=None, limit=None, told=False):
                 raise RuntimeError(f"killed after {limit:g} s without an end") from None
             raise
     return job.returncode, output, errors
+
+
+def result_of(ranks, module, argv):
+    """Run ``python -m MODULE FOLDER ARGV`` on some ranks and return what they write to FOLDER/measured.json.
+
+    Their standard error is passed through. Raises ``SystemExit`` with their exit code if they fail.
+    """
+    with tempfile.TemporaryDirectory(prefix="measured-") as folder:
+        start = mpirun_command(ranks) if ranks > 1 else []
+        code, *_ = run([*start, sys.executable, "-m", module, folder, *argv], told=True)
+        if code:
+            raise SystemExit(code)
+        return json.loads(Path(folder, "measured.json").read_text(encoding="utf-8"))
+
+
+@contextlib.contextmanager
+def reported(failed, key, label):
+    """Context that reports the failure of the measurement ``label`` and adds ``key`` to ``failed``."""
+    try:
+        yield
+    except (RuntimeError, UsageError) as error:
+        failed.append(key)
+        print(f"pg_mpi: error: {label}: {error}", file=sys.stderr, flush=True)
 
 
 def _end(job):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.config.parsers import integer
 from pg_mpi.files.figure_file import check_picture, picture
 from pg_mpi.files.run_folder import write_json
 from pg_mpi.files.trace_file import PLAY
@@ -18,18 +18,17 @@ NAME = re.compile(r"rank-(\d+)-start-(\d+)\.json")
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.measure.timeline",
-        description="Merge the traces of all ranks of a run with --trace into RUN/trace/merged.json, for "
+    p = cli.parser(
+        "scaling.measure.timeline",
+        "Merge the traces of all ranks of a run with --trace into RUN/trace/merged.json, for "
         "ui.perfetto.dev and chrome://tracing, and report the waiting of each rank.",
-        epilog="Times are on rank 0's clock. An incomplete trace is read up to its last complete line.",
-        allow_abbrev=False,
+        "Times are on rank 0's clock. An incomplete trace is read up to its last complete line.",
     )
     p.add_argument("run", metavar="RUN", help="the run's folder")
-    p.add_argument("--start", metavar="N", help="start of the run, from 0 (default: the last)")
+    cli.add_option(p, "--start", "N", integer(0), "start of the run, from 0 (default: the last)")
     p.add_argument("--picture", metavar="PNG", help="also draw the first --updates updates (extra: plot)")
-    p.add_argument("--from", dest="first", metavar="N", default="2", help="first update of the picture (default: 2)")
-    p.add_argument("--updates", metavar="K", default="3", help="updates in the picture (default: 3)")
+    cli.add_option(p, "--from", "N", integer(), "first update of the picture", 2)
+    cli.add_option(p, "--updates", "K", integer(), "updates in the picture", 3)
     p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
@@ -37,23 +36,20 @@ def parser():
 def main(argv):
     """Merge and report. Returns the exit code."""
     args = parser().parse(argv)
-    start = checked(integer(0), args.start, "--start") if args.start else None
-    first, updates = checked(integer(), args.first, "--from"), checked(integer(), args.updates, "--updates")
+    first = getattr(args, "from")
     if args.picture:
         check_picture(args.picture, "--picture")
-    events = merge(args.run, start)
-    shown = range(first, first + updates)
+    events = merge(args.run, args.start)
+    shown = range(first, first + args.updates)
     if args.picture and not any(block["args"]["update"] in shown for block in _blocks(events)):
         raise UsageError(f"the traces hold no update from {first} on: give a smaller --from")
     place = os.path.join(args.run, "trace", "merged.json")
     result = {"merged": place, **summary(events)}
     write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
     print(f"{result['ranks']} ranks, {result['updates']} updates, {len(events):,} events: {place}")
-    for rank, share in enumerate(result["wait_share"]):
-        longest = result["longest"][rank]
-        print(
-            f"  rank {rank}: waits {share:.1%} of the time; played longest in {longest} of {result['updates']} updates"
-        )
+    for rank, (share, longest) in enumerate(zip(result["wait_share"], result["longest"])):
+        played = f"played longest in {longest} of {result['updates']} updates"
+        print(f"  rank {rank}: waits {share:.1%} of the time; {played}")
     if args.picture:
         picture(timeline.draw_trace, args.picture, events, shown)
     if args.json:

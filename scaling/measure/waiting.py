@@ -7,17 +7,12 @@ rank plays the same number of steps with K envs, and games continue across updat
 
 import itertools
 import json
-import os
 import statistics
 import sys
 
-from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.config.parsers import integer
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.csv_table import write_csv
-from pg_mpi.files.figure_file import picture
-from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi.launch import mpirun
 from scaling import cli, sweep
 from scaling.measure import timed_run
@@ -35,61 +30,38 @@ REFUSED = {"run_dir", "max_walltime", "resume", "sync", "envs_per_rank", "track"
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.measure.waiting",
-        description="Train with whole games (--sync episode) and with T steps of K envs (--sync steps) on each number "
+    p = cli.parser(
+        "scaling.measure.waiting",
+        "Train with whole games (--sync episode) and with T steps of K envs (--sync steps) on each number "
         "of ranks, and report speed and waiting. The command starts its own ranks: run it without mpirun.",
-        epilog="All other flags are those of pg_mpi.train and apply to all runs. More ranks than hardware threads "
+        "All other flags are those of pg_mpi.train and apply to all runs. More ranks than hardware threads "
         "share them, and the table marks them: their waits include waits for a core. Takes 2 x SECONDS for each "
         "number of ranks, start-up included.",
-        allow_abbrev=False,
     )
-    p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of ranks (default: 1,2,4,8)")
-    p.add_argument("--seconds", metavar="S", default="30", help="length of each run, start-up included (default: 30)")
-    p.add_argument("--envs", metavar="K", default="8", help="envs per rank of the runs with --sync steps (default: 8)")
-    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
-    p.add_argument("--out", metavar="FOLDER", help="also write waiting.json, .csv and .png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
-
-
-def prepare(argv):
-    """Parse and check a command line: (args, training flags of every run). Raises ``UsageError``."""
-    args, rest = parser().parse_known_args(argv)
-    args.ranks = checked(sweep.counts_of, args.ranks, "--ranks")
-    args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
-    args.envs = checked(integer(), args.envs, "--envs")
-    words = ["--preset", args.preset, *rest]
-    cli.check_flags(rest, parser(), REFUSED)
-    for ranks in args.ranks:
-        for mode in MODES:
-            config, given = parse_train([*words, *_mode_words(mode, args.envs)])
-            config.check(ranks, given)
-    return args, words
-
-
-def _mode_words(mode, envs):
-    return ["--sync", mode, "--envs-per-rank", str(envs if mode == "steps" else 1)]
+    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks", "1,2,4,8")
+    cli.add_option(p, "--seconds", "S", cli.positive, "length of each run, start-up included", 30)
+    cli.add_option(p, "--envs", "K", integer(), "envs per rank of the runs with --sync steps", 8)
+    return cli.add_shared(p, "also write waiting.json, .csv and .png there (extra: plot)", preset=True)
 
 
 def main(argv):
     """Run, measure and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
-    args, words = prepare(argv)
-    if args.out:
-        cli.claim(args.out, "waiting.json", "scaling.measure.waiting", argv)
+    args, words = cli.parse_training(parser(), argv, REFUSED)
+    envs = {"episode": 1, "steps": args.envs}
+    ways = {mode: [*words, "--sync", mode, "--envs-per-rank", str(envs[mode])] for mode in MODES}
+    for flags in ways.values():
+        cli.check_training(flags, *args.ranks)
+    cli.claim(args.out, "waiting.json", "scaling.measure.waiting", argv)
     runs, modelled, failed = [], {}, []
-    for ranks in args.ranks:
-        for mode in MODES:
-            print(f"{mode} on {ranks} ranks, {args.seconds:g} s", file=sys.stderr, flush=True)
-            try:
-                with timed_run.trained(ranks, [*words, *_mode_words(mode, args.envs)], args.seconds) as run:
-                    runs.append({"mode": mode, **measure(run, ranks), "oversubscribed": _crowded(ranks)})
-                    if ranks == args.ranks[0]:
-                        modelled[mode] = model(run)
-            except (RuntimeError, UsageError) as error:
-                failed.append((mode, ranks))
-                print(f"pg_mpi: error: {mode} on {ranks} ranks: {error}", file=sys.stderr, flush=True)
+    for ranks, mode in itertools.product(args.ranks, MODES):
+        label = f"{mode} on {ranks} ranks"
+        print(f"{label}, {args.seconds:g} s", file=sys.stderr, flush=True)
+        flags, seconds = ways[mode], args.seconds
+        with timed_run.reported(failed, (mode, ranks), label), timed_run.trained(ranks, flags, seconds) as run:
+            runs.append({"mode": mode, **measure(run, ranks), "oversubscribed": ranks > mpirun.usable_threads()})
+            if ranks == args.ranks[0]:
+                modelled[mode] = model(run)
     if not runs:
         return 1
     facts = cli.facts("scaling.measure.waiting", argv)
@@ -97,23 +69,13 @@ def main(argv):
         "runs": runs,
         "modelled": modelled,
         "hybrid": [compare(a, b) for a, b in itertools.pairwise(runs) if a["ranks"] == b["ranks"]],
-        "preset": args.preset,
-        "seconds": args.seconds,
-        "envs": args.envs,
+        **{name: getattr(args, name) for name in ("preset", "seconds", "envs")},
         **facts,
     }
-    if args.out:
-        write_json(os.path.join(args.out, "waiting.json"), result)
-        write_csv(os.path.join(args.out, "waiting.csv"), *KIND, flat(result), facts)
-        picture(timeline.draw_waiting, os.path.join(args.out, "waiting.png"), result)
-    print(table(result), flush=True)
-    if args.json:
-        print(json.dumps(result), flush=True)
+    csv = (*KIND, flat(result), facts)
+    figure = (timeline.draw_waiting, result)
+    cli.write_result(args, "waiting", table(result), result, saved=result, table=csv, draw=figure)
     return int(bool(failed))
-
-
-def _crowded(ranks):
-    return ranks > mpirun.usable_threads()
 
 
 def model(run):

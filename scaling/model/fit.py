@@ -1,13 +1,9 @@
 """Fit scaling laws to measured steps/s: ``python -m scaling.model.fit``."""
 
-import json
 import os
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, real
-from pg_mpi.files.csv_table import write_csv
-from pg_mpi.files.figure_file import picture
-from pg_mpi.files.run_folder import write_json
+from pg_mpi.config.parsers import integer, real
 from scaling import cli
 from scaling.csv_io import LARGEST, read_csv
 from scaling.model import scaling_laws
@@ -19,38 +15,30 @@ KIND = ("fit", 1)
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.model.fit",
-        description="Fit a straight line, Amdahl's law and the Universal Scalability Law to steps/s against ranks, "
+    p = cli.parser(
+        "scaling.model.fit",
+        "Fit a straight line, Amdahl's law and the Universal Scalability Law to steps/s against ranks, "
         "with 95 % intervals, and report the number of ranks that a speed needs, or that it is never reached.",
-        epilog="POINTS: the sweep.csv of scaling.sweep, its folder, or points such as 1:1082,2:1418,4:2090. Each law "
+        "POINTS: the sweep.csv of scaling.sweep, its folder, or points such as 1:1082,2:1418,4:2090. Each law "
         "is checked by predicting the largest number of ranks from the others.",
-        allow_abbrev=False,
     )
-    p.add_argument("points", metavar="POINTS", help="a sweep, or points such as 1:1082,2:1418")
-    p.add_argument("--target", metavar="X,X", help="steps/s to reach (default: twice the fastest point)")
-    p.add_argument("--out", metavar="FOLDER", help="also write fit.json, fit.csv and fit.png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    targets = scaling_laws.targets_of
+    p.add_argument("points", metavar="POINTS", type=read_points, help="a sweep, or points such as 1:1082,2:1418")
+    cli.add_option(p, "--target", "X,X", targets, "steps/s to reach (default: twice the fastest point)")
+    return cli.add_shared(p, "also write fit.json, fit.csv and fit.png there (extra: plot)")
 
 
 def main(argv):
     """Fit and report. Returns the exit code."""
     args = parser().parse(argv)
-    ranks, sps = checked(read_points, args.points, "POINTS")
-    targets = checked(scaling_laws.targets_of, args.target, "--target") if args.target else [2 * max(sps)]
-    if args.out:
-        cli.claim(args.out, "fit.json", "scaling.model.fit", argv)
-    fits = scaling_laws.fit_all(ranks, sps, targets)
-    facts = cli.facts("scaling.model.fit", argv)
+    ranks, sps = args.points
+    targets = args.target or [2 * max(sps)]
+    cli.claim(args.out, "fit.json", "scaling.model.fit", argv)
+    fits, facts = scaling_laws.fit_all(ranks, sps, targets), cli.facts("scaling.model.fit", argv)
     result = {"fits": fits, "points": list(zip(ranks, sps)), **facts}
-    print(scaling_laws.table(fits), flush=True)
-    if args.out:
-        write_json(os.path.join(args.out, "fit.json"), result)
-        write_csv(os.path.join(args.out, "fit.csv"), *KIND, flat(fits), facts)
-        picture(speed.draw_fit, os.path.join(args.out, "fit.png"), ranks, sps, targets)
-    if args.json:
-        print(json.dumps(result), flush=True)
+    csv = (*KIND, flat(fits), facts)
+    figure = (speed.draw_fit, ranks, sps, targets)
+    cli.write_result(args, "fit", scaling_laws.table(fits), result, saved=result, table=csv, draw=figure)
     return 0
 
 

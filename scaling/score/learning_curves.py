@@ -37,13 +37,8 @@ def time_to(lines, target, strictly):
 
 def costs(line):
     """Time, steps and games of a run up to one of its metrics lines."""
-    return {
-        "wall_s": line["wall_s"],
-        "env_steps": line["env_steps"],
-        "frames": line["frames"],
-        "games": line["games"],
-        "core_s": line["wall_s"] * line["ranks"],
-    }
+    found = {name: line[name] for name in ("wall_s", "env_steps", "frames", "games")}
+    return {**found, "core_s": line["wall_s"] * line["ranks"]}
 
 
 def reward_rates(lines):

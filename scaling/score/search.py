@@ -20,19 +20,22 @@ from pathlib import Path
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, spans
+from pg_mpi.config.parsers import integer, spans
 from pg_mpi.mpi.launch.mpirun import usable_threads
+from scaling import cli
 from scaling.score.learning_curves import summary
+from scaling.tables import spread
 
 MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)
+MANY = 5  # seeds from which medians are quoted
 
 
 def parser():
     """Create the argument parser."""
-    p = Parser(prog="python -m scaling.score.search", description=__doc__.splitlines()[0], allow_abbrev=False)
+    p = cli.parser("scaling.score.search", __doc__.splitlines()[0])
     p.add_argument("settings", metavar="SETTINGS", help="a JSON file of settings to try")
-    p.add_argument("--seeds", default="0-2", help="numbers or ranges with commas (default: 0-2)")
-    p.add_argument("--steps", default="5e5", help="agent steps of each run (default: 5e5)")
+    cli.add_option(p, "--seeds", None, spans, "numbers or ranges with commas", "0-2")
+    cli.add_option(p, "--steps", None, integer(), "agent steps of each run", "5e5")
     p.add_argument("--out", default="scaling/results/search.jsonl", help="results file")
     p.add_argument("--table", action="store_true", help="only print the table of the existing results")
     return p
@@ -43,9 +46,8 @@ def main(argv):
     args = parser().parse(argv)
     out = Path(args.out)
     if not args.table:
-        steps = checked(integer(), args.steps, "--steps")
         out.parent.mkdir(parents=True, exist_ok=True)
-        jobs = _jobs(json.loads(Path(args.settings).read_text(encoding="utf-8")), args.seeds, steps)
+        jobs = _jobs(json.loads(Path(args.settings).read_text(encoding="utf-8")), args.seeds, args.steps)
         done = {(line["name"], line["seed"], line["steps"]) for line in _read(out)}
         _run_all([job for job in jobs if (job["name"], job["seed"], job["steps"]) not in done], out)
     print(table(_read(out)))
@@ -53,28 +55,41 @@ def main(argv):
 
 
 def table(results):
-    """Markdown table: per setting the mean score over seeds at some step counts, and the steps until above 0."""
+    """Two markdown tables: each setting's mean score at some step counts, and million steps to three scores."""
     marks = [mark for mark in MARKS if any(result["end"]["env_steps"] >= mark for result in results)]
-    lines = ["| setting | seeds | " + " | ".join(f"{mark / 1e6:g} M" for mark in marks) + " | above 0, M steps |"]
-    lines.append("|---" * (len(marks) + 3) + "|")
-    for name in dict.fromkeys(result["name"] for result in results):
-        group = [result for result in results if result["name"] == name]
-        cells = [_mean([score_at(result, mark) for result in group]) for mark in marks]
-        zeros = ", ".join(f"{r['above_0']['env_steps'] / 1e6:.2f}" if r["above_0"] else "-" for r in group)
-        lines.append(f"| {name} | {len(group)} | " + " | ".join(cells) + f" | {zeros} |")
-    return "\n".join(lines)
+    groups = {name: [r for r in results if r["name"] == name] for name in dict.fromkeys(r["name"] for r in results)}
+    scores = [["setting", "seeds", *(f"{mark / 1e6:g} M" for mark in marks)]]
+    steps = [["setting", "above 0, M steps", "15", "18"]]
+    for name, group in groups.items():
+        scores.append([name, len(group), *(_mean([score_at(result, mark) for result in group]) for mark in marks)])
+        steps.append([name, *(_steps_to(group, key) for key in ("above_0", "at_15", "at_18"))])
+    return f"{_markdown(scores)}\n\n{_markdown(steps)}"
 
 
 def score_at(result, mark):
-    """Mean of the last 100 games after ``mark`` steps of a run; None if it stopped before."""
+    """Mean of the last 100 games after ``mark`` steps of a run. If it stopped before: its last one, if that was 18."""
     steps, score = (result["columns"].index(name) for name in ("env_steps", "return_mean"))
-    return next((row[score] for row in result["curve"] if row[steps] >= mark), None)
+    stopped = result["end"]["return_mean"] if result["at_18"] else None
+    return next((row[score] for row in result["curve"] if row[steps] >= mark), stopped)
+
+
+def _steps_to(group, key):
+    """Million steps of each run to a score, or their ``spread`` if there are many."""
+    found = [result[key] and result[key]["env_steps"] / 1e6 for result in group]
+    if len(group) >= MANY:
+        return spread(found, "{:.2f}", less=True)
+    return ", ".join(f"{each:.2f}" if each else "-" for each in found)
+
+
+def _markdown(rows):
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
 
 
 def _jobs(settings, seeds, steps):
     """List all runs, seeds outermost, so that partial results cover all settings."""
     jobs = []
-    for seed in checked(spans, seeds, "--seeds"):
+    for seed in seeds:
         for name, flags in settings["try"].items():
             words = [*shlex.split(settings["common"]), *shlex.split(flags)]
             parse_train(words)  # find a wrong flag before the first run
@@ -107,18 +122,9 @@ def _run(job, core):
     """Train on one core. Returns the job with its summary."""
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--seed", job["seed"], "--total-timesteps", job["steps"], "--checkpoint-every", 1000000]
-        command = [
-            sys.executable,
-            "-m",
-            "pg_mpi.train",
-            *shlex.split(job["flags"]),
-            *flags,
-            "--run-dir",
-            folder + "/run",
-        ]
-        done = subprocess.run(
-            ["taskset", "-c", str(core), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        flags += ["--run-dir", folder + "/run"]
+        command = ["taskset", "-c", core, sys.executable, "-m", "pg_mpi.train", *shlex.split(job["flags"]), *flags]
+        done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{job['name']}, seed {job['seed']}: exit code {done.returncode}: {done.stderr[-500:]}")
         result = summary(Path(folder) / "run")

@@ -32,7 +32,7 @@ def bench(switch, tmp_path_factory):
     """A small trainer of one rank, two games a round that the frame cap ends, after its first update."""
     folder = tmp_path_factory.mktemp("bench")
     words = [*SMALL, "--max-frames", "1200", "--envs-per-rank", "2", "--run-dir", str(folder / "run")]
-    words += ["--explore", "1"]
+
     bench = parts.Bench(switch, *parse_train(words))
     update(bench)
     bench.envs[0].preference = [1.0, -1.0, 0.5, 0.0, 0.0, -0.5]  # a replay draws with it

@@ -118,7 +118,8 @@ def test_a_search_runs_once_and_compares_by_steps(tmp_path):
         [sys.executable, "-m", "scaling.score.search", *words], capture_output=True, text=True, timeout=120
     )
     assert first.returncode == 0, first.stderr
-    results = [json.loads(text) for text in (tmp_path / "out.jsonl").read_text().splitlines()]
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    results = sorted((json.loads(line) for line in lines), key=lambda result: result["name"])
     assert [(r["name"], r["end"]["env_steps"]) for r in results] == [("a", 128), ("b", 128)]
     assert all(r["command"].endswith(" --run-dir run") for r in results)  # no folder of this machine
     again = subprocess.run(

@@ -24,7 +24,8 @@ from scaling.measure.ceiling.__main__ import prepare
 def main(world, argv):
     """Measure and write the result. Collective: every rank must call this."""
     folder, *words = argv
-    args, config, given = world.on_root(_settings, words, world.size)
+    world.on_root(launch_env.check_launch, world.size)
+    args, config, given = world.on_root(prepare, words)
     config = dataclasses.replace(config, run_dir=os.path.join(folder, "run"))
     switch = stubs.StubWorld(world)
     with contextlib.redirect_stdout(io.StringIO()):  # hide the trainer's output: standard output is for the result
@@ -36,12 +37,6 @@ def main(world, argv):
         result = {"startup_s": startup, "mpi": world.mpi_version(), **measuring.result()}
         write_json(os.path.join(folder, "measured.json"), result)
     return 0
-
-
-def _settings(words, ranks):
-    args, config, given = prepare(words)
-    launch_env.check_launch(ranks)
-    return args, config, given
 
 
 class Measuring:

@@ -1,18 +1,9 @@
 """Measure the cost of slow steps in three ways of driving environments: ``python -m scaling.measure.lockstep``."""
 
-import json
-import os
-import sys
-import tempfile
-
 import numpy as np
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, real
-from pg_mpi.files.csv_table import write_csv
-from pg_mpi.files.figure_file import picture
-from pg_mpi.files.run_folder import write_json
-from pg_mpi.mpi.launch import mpirun
+from pg_mpi.config.parsers import integer, real
 from scaling import cli
 from scaling.measure import timed_run
 from scaling.measure.lockstep.times import TALK, WAYS, Times, ideal
@@ -24,80 +15,55 @@ MOST, LONGEST = 100_000, 60_000.0  # environments or steps; milliseconds
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.measure.lockstep",
-        description="Drive environments whose step takes 3 ms and sometimes 100 ms, one per rank, in three ways: all "
+    p = cli.parser(
+        "scaling.measure.lockstep",
+        "Drive environments whose step takes 3 ms and sometimes 100 ms, one per rank, in three ways: all "
         "in lock-step, as vector environments; each independently until the update, as batched rollouts; and in "
         "lock-step within each of several workers. Reports milliseconds per step and the idle share.",
-        epilog="A step is a sleep, which needs no core, so there can be more ranks than cores. All ways play the same "
+        "A step is a sleep, which needs no core, so there can be more ranks than cores. All ways play the same "
         "step times. The command starts its own ranks: run it without mpirun.",
-        allow_abbrev=False,
     )
-    p.add_argument("--envs", metavar="N", default="8", help="environments, one per rank (default: 8)")
-    p.add_argument("--workers", metavar="W", default="2", help="groups of the hybrid (default: 2)")
-    p.add_argument("--steps", metavar="T", default="200", help="steps of each one until the update (default: 200)")
-    p.add_argument("--usual", metavar="MS", default="3", help="milliseconds of a usual step (default: 3)")
-    p.add_argument("--slow", metavar="MS", default="100", help="milliseconds of a slow step (default: 100)")
-    p.add_argument("--chance", metavar="P", default="0.028", help="probability of a slow step (default: 0.028, which "
-                   "makes one in five steps of a vector of 8 slow, as in the talk)")  # fmt: skip
-    p.add_argument("--gaussian", metavar="MS", help="normal step times about --usual with this deviation instead")
-    p.add_argument("--seed", metavar="S", default="0", help="seed of the step times (default: 0)")
-    p.add_argument("--shown", metavar="K", default="40", help="steps in the figure (default: 40)")
-    p.add_argument("--out", metavar="FOLDER", help="also write lockstep.json, .csv and .png there (extra: plot)")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    count, time = integer(1, MOST), real(0, LONGEST, open_low=True)
+    cli.add_option(p, "--envs", "N", count, "environments, one per rank", 8)
+    cli.add_option(p, "--workers", "W", count, "groups of the hybrid", 2)
+    cli.add_option(p, "--steps", "T", count, "steps of each one until the update", 200)
+    cli.add_option(p, "--usual", "MS", time, "milliseconds of a usual step", 3)
+    cli.add_option(p, "--slow", "MS", time, "milliseconds of a slow step", 100)
+    p.add_argument("--chance", metavar="P", type=real(0, 1), default="0.028", help="probability of a slow step "
+                   "(default: 0.028, which makes one in five steps of a vector of 8 slow, as in the talk)")  # fmt: skip
+    cli.add_option(p, "--gaussian", "MS", time, "normal step times about --usual with this deviation instead")
+    cli.add_option(p, "--seed", "S", integer(0), "seed of the step times", 0)
+    cli.add_option(p, "--shown", "K", count, "steps in the figure", 40)
+    return cli.add_shared(p, "also write lockstep.json, .csv and .png there (extra: plot)")
 
 
 def prepare(argv):
     """Parse and check a command line: (args, ``Times``). Raises ``UsageError``."""
     args = parser().parse(argv)
-    for name in ("envs", "workers", "steps", "shown"):
-        setattr(args, name, checked(integer(1, MOST), getattr(args, name), f"--{name}"))
-    args.seed = checked(integer(0), args.seed, "--seed")
     if args.workers > args.envs:
         raise UsageError(f"--workers {args.workers} cannot share {args.envs} environments: give more --envs or fewer")
-    usual, slow = (checked(real(0, LONGEST, open_low=True), getattr(args, n), f"--{n}") for n in ("usual", "slow"))
-    chance = checked(real(0, 1), args.chance, "--chance")
-    deviation = checked(real(0, LONGEST, open_low=True), args.gaussian, "--gaussian") if args.gaussian else 0.0
-    return args, Times(usual, slow, chance, deviation)
+    return args, Times(args.usual, args.slow, args.chance, args.gaussian or 0.0)
 
 
 def main(argv):
     """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, times = prepare(argv)
-    if args.out:
-        cli.claim(args.out, "lockstep.json", "scaling.measure.lockstep", argv)
-    with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
-        start = mpirun.mpirun_command(args.envs) if args.envs > 1 else []
-        code, *_ = timed_run.run(
-            [*start, sys.executable, "-m", "scaling.measure.lockstep.ranks", folder, *argv], told=True
-        )
-        if code:
-            return code
-        with open(os.path.join(folder, "measured.json"), encoding="utf-8") as file:
-            measured = json.load(file)
+    cli.claim(args.out, "lockstep.json", "scaling.measure.lockstep", argv)
+    measured = timed_run.result_of(args.envs, "scaling.measure.lockstep.ranks", argv)
     durations = np.stack([times.draw(env, args.steps, args.seed) for env in range(args.envs)])
     rows = [row(way, measured[way], durations, args.workers) for way in WAYS]
+    facts = cli.facts("scaling.measure.lockstep", argv)
     result = {
         "rows": rows,
         "mean_step_ms": float(1e3 * durations.mean()),
         "slow_vectors": float(np.mean((durations > 2e-3 * times.usual).any(axis=0))),
-        "envs": args.envs,
-        "workers": args.workers,
-        "steps": args.steps,
+        **{name: getattr(args, name) for name in ("envs", "workers", "steps")},
         "times": vars(times),
-        **cli.facts("scaling.measure.lockstep", argv),
+        **facts,
     }
-    print(table(result), flush=True)
-    if args.out:
-        write_json(os.path.join(args.out, "lockstep.json"), result)
-        facts = cli.facts("scaling.measure.lockstep", argv)
-        write_csv(os.path.join(args.out, "lockstep.csv"), *KIND, rows, facts)
-        spans = {way: [each["spans"] for each in measured[way]] for way in WAYS}
-        picture(timeline.draw_lockstep, os.path.join(args.out, "lockstep.png"), rows, spans)
-    if args.json:
-        print(json.dumps(result), flush=True)
+    figure = (timeline.draw_lockstep, rows, {way: [each["spans"] for each in measured[way]] for way in WAYS})
+    cli.write_result(args, "lockstep", table(result), result, saved=result, table=(*KIND, rows, facts), draw=figure)
     return 0
 
 

@@ -21,7 +21,8 @@ from scaling.measure.lockstep.times import WAYS, group_of
 def main(world, argv):
     """Measure all ways and write the result. Collective: every rank must call this."""
     folder, *words = argv
-    args, times = world.on_root(_settings, words, world.size)
+    world.on_root(launch_env.check_launch, world.size)
+    args, times = world.on_root(prepare, words)
     durations = times.draw(world.rank, args.steps, args.seed)
     found = {}
     for way in WAYS:
@@ -57,11 +58,6 @@ def drive(durations, group, phases):
         if group.size > 1:
             with phases("wait"):
                 group.barrier()
-
-
-def _settings(words, ranks):
-    launch_env.check_launch(ranks)
-    return prepare(words)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@ import os
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, real
-from pg_mpi.files.csv_table import write_csv
-from pg_mpi.files.figure_file import picture
-from pg_mpi.files.run_folder import write_json
+from pg_mpi.config.parsers import integer, real
 from scaling import cli, sweep
 from scaling.csv_io import read_csv
 from scaling.measure import efficiency
@@ -19,55 +16,44 @@ from scaling.model.predict.model import predict, waiting_ci95
 from scaling.pictures import speed
 
 KIND = ("predict", 2)
-DECADES = "1,2,4,8,16,32,64,128,256,512,1024,4096,16384,65536,262144,1000000"
+DECADES = (*(2**k for k in range(11)), 4096, 16384, 65536, 262144, 1_000_000)
 
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.model.predict",
-        description="Predict steps/s, waiting and node hours on N ranks from the metrics of one real run (game "
+    p = cli.parser(
+        "scaling.model.predict",
+        "Predict steps/s, waiting and node hours on N ranks from the metrics of one real run (game "
         "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
-        epilog=f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
+        f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
         "the last line of pg_mpi.doctor --json on several ranks. --against SWEEP adds the measured speeds of a "
         "sweep.csv. --minibatch-size is the size for training on N ranks; with a fixed size, more ranks make more "
         "exchanges per update.",
-        allow_abbrev=False,
     )
     p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
     p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
-    p.add_argument("--base", metavar="N", default="1", help="ranks of the sweep's runs to predict from (default: 1)")
-    p.add_argument("--ranks", metavar="N,N", default=DECADES, help="numbers of ranks (default: 1 to a million)")
-    p.add_argument("--network", metavar="NAME", default="memory", help="network between nodes (default: memory)")
-    p.add_argument(
-        "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
-    )
-    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one per rank)")
-    p.add_argument("--minibatch-size", metavar="M", help="samples per exchange; Mx: M per rank (default: the run's)")
-    p.add_argument("--warmup", metavar="S", default="5", help="seconds excluded at the start (default: 5)")
+    cli.add_option(p, "--base", "N", integer(), "ranks of the sweep's runs to predict from", 1)
+    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks (default: 1 to a million)")
+    cli.add_option(p, "--network", "NAME", None, "network between nodes", "memory")
+    cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
+    cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
+    cli.add_option(p, "--minibatch-size", "M", _minibatch, "samples per exchange; Mx: M per rank (default: the run's)")
+    cli.add_option(p, "--warmup", "S", real(0), "seconds excluded at the start", 5)
     p.add_argument("--against", metavar="SWEEP", help="sweep.csv with measured speeds to compare with")
-    p.add_argument("--out", metavar="FOLDER", help="also write predict.csv, predict.json and predict.png there")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    return cli.add_shared(p, "also write predict.csv, predict.json and predict.png there")
 
 
 def main(argv):
     """Predict and report. Returns the exit code."""
     args = parser().parse(argv)
-    runs = runs_of(args)
-    counts = checked(sweep.counts_of, args.ranks, "--ranks")
-    node = checked(integer(), args.ranks_per_node, "--ranks-per-node")
-    cores = checked(integer(), args.cores, "--cores") if args.cores else None
-    networks = networks_of(args.network)
-    batch = checked(_minibatch, args.minibatch_size, "--minibatch-size") if args.minibatch_size else lambda ranks: None
-    warmup = checked(real(0), args.warmup, "--warmup")
+    runs, networks = runs_of(args), networks_of(args.network)
     measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
-    costs = [read_costs(run, warmup) for run in runs]
-    if args.out:
-        cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
+    costs = [read_costs(run, args.warmup) for run in runs]
+    cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
     rows = []
-    for ranks in counts:
-        how = (ranks, networks, node, cores, batch(ranks))
+    for ranks in args.ranks or DECADES:
+        minibatch = args.minibatch_size and args.minibatch_size(ranks)
+        how = (ranks, networks, args.ranks_per_node, args.cores, minibatch)
         row = median([predict(each, *how) for each in costs])
         row["wait_low"], row["wait_high"] = waiting_ci95(costs[0], *how)
         rows.append(row)
@@ -77,15 +63,10 @@ def main(argv):
             row["measured"] = measured[row["ranks"]]
             row["error"] = row["sps"] / row["measured"] - 1
     result = {"rows": rows, **report.verdict(rows), "costs": report.told(costs[0]), "network": args.network}
-    print(report.table(result), flush=True)
-    if args.out:
-        facts = cli.facts("scaling.model.predict", argv)
-        write_json(os.path.join(args.out, "predict.json"), result | facts)
-        columns = [{**{"measured": "", "error": ""}, **row} for row in rows]
-        write_csv(os.path.join(args.out, "predict.csv"), *KIND, columns, facts)
-        picture(speed.draw_predict, os.path.join(args.out, "predict.png"), result)
-    if args.json:
-        print(json.dumps(result), flush=True)
+    facts = cli.facts("scaling.model.predict", argv)
+    csv = (*KIND, [{"measured": "", "error": "", **row} for row in rows], facts)
+    figure = (speed.draw_predict, result)
+    cli.write_result(args, "predict", report.table(result), result, saved=result | facts, table=csv, draw=figure)
     return 0
 
 
@@ -97,7 +78,7 @@ def runs_of(args):
         )
     if args.run:
         return [args.run]
-    base = checked(integer(), args.base, "--base")
+    base = args.base
     runs = sorted(map(str, Path(args.sweep).glob(f"run-{base:06d}-*")))
     if not runs:
         raise UsageError(f"{args.sweep} contains no run on {base} ranks: sweep with --keep and --ranks {base}")

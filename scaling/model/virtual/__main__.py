@@ -8,12 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, duration, integer, real
+from pg_mpi.config.parsers import duration, integer, real
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.csv_table import make_folder, write_csv
-from pg_mpi.files.figure_file import picture
+from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.run_folder import write_json
 from scaling import cli, sweep
 from scaling.csv_io import read_parts
@@ -34,82 +32,69 @@ SCALED = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)x(-?\d+(?:\.\d+)?)?")
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.model.virtual",
-        description="Train to a score on N virtual ranks in one process. A simulated clock charges each rank its own "
+    p = cli.parser(
+        "scaling.model.virtual",
+        "Train to a score on N virtual ranks in one process. A simulated clock charges each rank its own "
         "measured time and the modelled time of the exchange. Reports the score against wall-clock time and "
         "core-hours for each N, the best N for a deadline, and the N beyond which more ranks do not help.",
-        epilog="All other flags are those of pg_mpi.train. A suffix x multiplies a number by the number of ranks "
+        "All other flags are those of pg_mpi.train. A suffix x multiplies a number by the number of ranks "
         "(--minibatch-size 1024x), x0.5 by its square root, and x-1 divides it among the ranks (--num-steps 4096x-1). "
         "The command uses one core. The same command resumes a stopped run. N virtual ranks take about N times as "
         "long as real ones. "
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12.",
-        allow_abbrev=False,
     )
-    p.add_argument("--ranks", metavar="N,N", default="1,2,4,8", help="numbers of virtual ranks (default: 1,2,4,8)")
-    p.add_argument("--network", metavar="NAME", default="memory", help="network between nodes (default: memory)")
-    p.add_argument(
-        "--ranks-per-node", metavar="P", default="128", help="ranks that share a node and its link (default: 128)"
-    )
-    p.add_argument("--cores", metavar="C", help="cores that all ranks share (default: one per rank)")
-    p.add_argument("--target", metavar="R", default="18", help="train to this mean of 100 games (default: 18)")
-    p.add_argument("--limit", metavar="T", help="stop each run after HH:MM:SS of this machine's time")
-    p.add_argument("--deadline", metavar="T", default="00:05:00", help="report the best N for it (default: 00:05:00)")
-    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
-    p.add_argument(
-        "--out", metavar="FOLDER", default="runs/virtual", help="results and run folders (default: runs/virtual)"
-    )
+    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of virtual ranks", "1,2,4,8")
+    cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network between nodes", "memory")
+    cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
+    cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
+    cli.add_option(p, "--target", "R", cli.as_text(real()), "train to this mean of 100 games", 18)
+    cli.add_option(p, "--limit", "T", duration, "stop each run after HH:MM:SS of this machine's time")
+    cli.add_option(p, "--deadline", "T", duration, "report the best N for it", "00:05:00")
     p.add_argument("--table", action="store_true", help="only print the table of the existing results")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    return cli.add_shared(p, "results and run folders", "runs/virtual", preset=True)
 
 
 def main(argv):
     """Train the unfinished runs and report. Returns the exit code."""
     cli.refuse_mpirun()
-    args, rest = parser().parse_known_args(argv)
-    cli.check_flags(rest, parser(), REFUSED)
-    counts = checked(sweep.counts_of, args.ranks, "--ranks")
-    exchange.named(args.network)
-    node = checked(integer(), args.ranks_per_node, "--ranks-per-node")
-    cores = checked(integer(), args.cores, "--cores") if args.cores else None
-    checked(real(), args.target, "--target")
-    limit = checked(duration, args.limit, "--limit") if args.limit else None
-    deadline = checked(duration, args.deadline, "--deadline")
-    words = ["--preset", args.preset, *rest]
-    for ranks in counts:
-        config, given = parse_train(for_each(words, ranks))
-        config.check(ranks, given)
+    args, words = cli.parse_training(parser(), argv, REFUSED)
+    for ranks in args.ranks:
+        cli.check_training(for_each(words, ranks), ranks)
     make_folder(args.out)
-    same = {"network": args.network, "ranks_per_node": node, "words": words}
-    same |= {"cores_shared": cores, "target": float(args.target)}
+    same = {"network": args.network, "ranks_per_node": args.ranks_per_node, "words": words}
+    same |= {"cores_shared": args.cores, "target": float(args.target)}
     read_parts(args.out, same)
+    facts = same | cli.facts("scaling.model.virtual", argv)
     if not args.table:
         agree(Path(args.out, "settings.json"), same)
-    facts = same | cli.facts("scaling.model.virtual", argv)
-    for ranks in [] if args.table else counts:
+        if code := train_all(args, words, facts):
+            return code
+    results = read_parts(args.out, same)
+    if not results:
+        print("no result yet", file=sys.stderr)
+        return 1
+    said = answer.answer(results, args.deadline)
+    newest = max(results, key=lambda result: result["time"])
+    csv = (*KIND, [answer.flat(row) for row in said["rows"]], {name: newest[name] for name in facts})
+    figure = (learning.draw_virtual, results)
+    text, result = answer.table(results, said), {**said, "figure": None}
+    cli.write_result(args, "virtual", text, result, table=csv, draw=figure)
+    return 0
+
+
+def train_all(args, words, facts):
+    """Train the unfinished runs and write their results. Returns the exit code of the first that fails, or 0."""
+    for ranks in args.ranks:
         run, place = Path(args.out, f"run-{ranks:06d}"), Path(args.out, f"ranks-{ranks:06d}.json")
         begun = time.monotonic()
         if not (run / "DONE").exists():
-            how = [args.network, str(node), str(cores or ranks)]
-            code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], limit)
+            how = [args.network, str(args.ranks_per_node), str(args.cores or ranks)]
+            code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], args.limit)
             if code not in (0, STOPPED):
                 return code
         elif place.exists():
             continue
         keep(place, run, ranks, time.monotonic() - begun, facts)
-    results = read_parts(args.out, same)
-    if not results:
-        print("no result yet", file=sys.stderr)
-        return 1
-    said = answer.answer(results, deadline)
-    print(answer.table(results, said), flush=True)
-    newest = max(results, key=lambda result: result["time"])
-    facts = {name: newest[name] for name in facts}
-    write_csv(os.path.join(args.out, "virtual.csv"), *KIND, [answer.flat(row) for row in said["rows"]], facts)
-    figure = picture(learning.draw_virtual, os.path.join(args.out, "virtual.png"), results)
-    if args.json:
-        print(json.dumps({**said, "figure": figure}), flush=True)
     return 0
 
 

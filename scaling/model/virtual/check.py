@@ -6,16 +6,12 @@ Real and virtual runs with the same flags alternate. Times are measured from the
 the last, and are compared as medians over the repeats.
 """
 
-import json
-import os
 import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.config.command_line import parse_train
-from pg_mpi.config.parsers import Parser, checked, integer
+from pg_mpi.config.parsers import integer
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.csv_table import write_csv
 from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli, sweep
 from scaling.measure import timed_run
@@ -29,49 +25,35 @@ PATIENCE = 900.0  # seconds
 
 def parser():
     """Create the argument parser."""
-    p = Parser(
-        prog="python -m scaling.model.virtual.check",
-        description="Train on real and on virtual ranks in turns. Reports whether the weights are equal bit for bit, "
+    p = cli.parser(
+        "scaling.model.virtual.check",
+        "Train on real and on virtual ranks in turns. Reports whether the weights are equal bit for bit, "
         "and the error of the virtual clock. Ranks beyond this machine's cores share them, virtual ones too.",
-        epilog="All other flags are those of pg_mpi.train. Run nothing else on the machine meanwhile.",
-        allow_abbrev=False,
+        "All other flags are those of pg_mpi.train. Run nothing else on the machine meanwhile.",
     )
-    p.add_argument("--ranks", metavar="N,N", default="1,2,4", help="numbers of ranks (default: 1,2,4)")
-    p.add_argument("--repeats", metavar="R", default="3", help="runs of each kind (default: 3)")
-    p.add_argument("--steps-per-rank", metavar="T", default="15000", help="length of each run (default: 15000)")
-    p.add_argument("--network", metavar="NAME", default="memory", help="network of the virtual ranks (default: memory)")
-    p.add_argument("--preset", metavar="P", default="default", help="preset of the training (default: default)")
-    p.add_argument("--out", metavar="FOLDER", default="runs/check", help="results folder (default: runs/check)")
-    p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
-    return p
+    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks", "1,2,4")
+    cli.add_option(p, "--repeats", "R", integer(), "runs of each kind", 3)
+    cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)
+    cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network of the virtual ranks", "memory")
+    return cli.add_shared(p, "results folder", "runs/check", preset=True)
 
 
 def main(argv):
     """Run, compare and report. Returns exit code 1 if weights differ."""
     cli.refuse_mpirun()
-    args, rest = parser().parse_known_args(argv)
-    cli.check_flags(rest, parser(), REFUSED)
-    counts = checked(sweep.counts_of, args.ranks, "--ranks")
-    repeats = checked(integer(), args.repeats, "--repeats")
-    steps = checked(integer(), args.steps_per_rank, "--steps-per-rank")
-    exchange.named(args.network)
-    words = ["--preset", args.preset, *rest]
-    config, given = parse_train(words)
-    for ranks in counts:
-        config.check(ranks, given)
+    args, words = cli.parse_training(parser(), argv, REFUSED)
+    cli.check_training(words, *args.ranks)
     cli.claim(args.out, "check.csv", "scaling.model.virtual.check", argv)
     rows = []
-    for repeat in range(repeats):
-        for ranks in counts:
-            print(f"{ranks} ranks, {repeat + 1} of {repeats}", file=sys.stderr, flush=True)
-            flags = [*words, "--total-timesteps", str(steps * ranks)]
-            rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network, steps * ranks)})
+    for repeat in range(args.repeats):
+        for ranks in args.ranks:
+            print(f"{ranks} ranks, {repeat + 1} of {args.repeats}", file=sys.stderr, flush=True)
+            steps = args.steps_per_rank * ranks
+            flags = [*words, "--total-timesteps", str(steps)]
+            rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network, steps)})
     facts = cli.facts("scaling.model.virtual.check", argv)
-    write_csv(os.path.join(args.out, "check.csv"), *KIND, rows, facts)
-    said = [summary([row for row in rows if row["ranks"] == ranks]) for ranks in counts]
-    print(table(said), flush=True)
-    if args.json:
-        print(json.dumps({"rows": said}), flush=True)
+    said = [summary([row for row in rows if row["ranks"] == ranks]) for ranks in args.ranks]
+    cli.write_result(args, "check", table(said), {"rows": said}, table=(*KIND, rows, facts))
     return int(not all(each["same_weights"] for each in said))
 
 
@@ -79,25 +61,15 @@ def compare(ranks, flags, network, steps):
     """Run ``steps`` steps on real and on virtual ranks: a row."""
     with timed_run.trained(ranks, flags, PATIENCE) as folder:
         timed_run.check_whole(timed_run.read_metrics(folder), steps)
-        real = _read(folder)
         beside = Path(folder).with_name("virtual")
         own = [str(ranks), network, str(ranks), str(min(ranks, usable_threads()))]
         line = [sys.executable, "-m", "scaling.model.virtual.train", *own, *flags, "--run-dir", str(beside)]
         code, _, errors = timed_run.run(line, limit=PATIENCE)
         if code:
             raise RuntimeError(f"virtual ranks: exit code {code}\n{errors.strip()}")
-        virtual = _read(beside)
-    return {
-        "real_s": real["seconds"],
-        "virtual_s": virtual["seconds"],
-        "real_sps": real["sps"],
-        "virtual_sps": virtual["sps"],
-        "real_wait": real["wait"],
-        "virtual_wait": virtual["wait"],
-        "real_allreduce": real["allreduce"],
-        "virtual_allreduce": virtual["allreduce"],
-        "same_weights": real["theta"] == virtual["theta"],
-    }
+        runs = {"real": _read(folder), "virtual": _read(beside)}
+    row = {f"{kind}_{name}": run[name] for name in ("s", "sps", "wait", "allreduce") for kind, run in runs.items()}
+    return {**row, "same_weights": runs["real"]["theta"] == runs["virtual"]["theta"]}
 
 
 def _read(folder):
@@ -107,7 +79,7 @@ def _read(folder):
     found = timed_run.measured(lines, 0.0)
     return {
         "theta": arrays["theta"].tobytes(),
-        "seconds": round(lines[-1]["wall_s"] - lines[0]["wall_s"], 4),
+        "s": round(lines[-1]["wall_s"] - lines[0]["wall_s"], 4),
         "sps": round(found["sps"], 1),
         **{name: round(found["phase_share"][name], 4) for name in ("wait", "allreduce")},
     }
