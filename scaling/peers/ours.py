@@ -19,7 +19,7 @@ GAME = {
     "start": "at once",
     "actions": "6",
     "observation": "blobs of the whole screen: places, steps, relations, crossings; not pixels",
-    "reward": "as given",
+    "reward": "its sign",
     "longest game": "108,000 frames",
 }
 KARPATHY = {"actions": "2 (up, down)", "observation": "80x80 binary, difference of two"}
