@@ -5,19 +5,31 @@ from pg_mpi.files.figure_file import axes_of
 
 def draw_seeds(path, results):
     """Draw score against minutes, a line per run of ``scaling.score.seeds``, a colour per preset."""
-    presets = list(dict.fromkeys(result["preset"] for result in results))
+    ranks = " or ".join(sorted({str(result["ranks"]) for result in results}))
+    title = f"Atari Pong from scratch on {ranks} ranks, a line for each seed"
+    _draw_runs(path, results, "preset", ("wall_s", 60, "minutes, start-up included"), title)
+
+
+def draw_search(path, results):
+    """Draw score against steps, a line per run of ``scaling.score.search``, a colour per setting."""
+    title = "Atari Pong from scratch, a line for each seed"
+    _draw_runs(path, results, "name", ("env_steps", 1e6, "million agent steps"), title)
+
+
+def _draw_runs(path, results, key, against, title):
+    """Draw the curves of runs, coloured by ``key``. ``against``: column, unit and label of the x axis."""
+    names = list(dict.fromkeys(result[key] for result in results))
+    column, unit, label = against
     with axes_of(path) as axes:
         for result in results:
-            wall, mean = (result["columns"].index(name) for name in ("wall_s", "return_mean"))
-            points = [(line[wall] / 60, line[mean]) for line in result["curve"] if line[mean] is not None]
-            colour = f"C{presets.index(result['preset'])}"
-            label = result["preset"] if colour not in [line.get_color() for line in axes.lines] else None
-            axes.plot(*zip(*points), color=colour, linewidth=1.2, alpha=0.8, label=label)
+            place, mean = (result["columns"].index(name) for name in (column, "return_mean"))
+            points = [(line[place] / unit, line[mean]) for line in result["curve"] if line[mean] is not None]
+            colour = f"C{names.index(result[key])}"
+            name = result[key] if colour not in [line.get_color() for line in axes.lines] else None
+            axes.plot(*zip(*points), color=colour, linewidth=1.2, alpha=0.8, label=name)
         for score in (0, 18):
             axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
-        axes.set(xlabel="minutes, start-up included", ylabel="score, mean of the last 100 games", ylim=(-21.5, 21.5))
-        ranks = " or ".join(sorted({str(result["ranks"]) for result in results}))
-        axes.set_title(f"Atari Pong from scratch on {ranks} ranks, a line for each seed")
+        axes.set(xlabel=label, ylabel="score, mean of the last 100 games", ylim=(-21.5, 21.5), title=title)
         axes.legend(loc="lower right", frameon=False)
 
 

@@ -4,7 +4,8 @@
 
 SETTINGS.json holds {"common": "flags of pg_mpi.train", "try": {"name": "more flags", ...}}. Every run is a single
 process with ``--envs-per-rank`` envs. Runs share the machine, so compare them by steps, not by seconds. RESULTS.jsonl
-receives one line per run with its flags, commit and curve; existing runs are not repeated. ``--table`` prints them.
+receives one line per run with its flags, commit and curve; existing runs are not repeated. ``--table`` prints them,
+``--picture`` draws them.
 """
 
 import concurrent.futures
@@ -21,8 +22,10 @@ from pathlib import Path
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, spans
+from pg_mpi.files.figure_file import check_picture
 from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli
+from scaling.pictures.learning import draw_search
 from scaling.score.learning_curves import summary
 from scaling.tables import spread
 
@@ -37,7 +40,8 @@ def parser():
     cli.add_option(p, "--seeds", None, spans, "numbers or ranges with commas", "0-2")
     cli.add_option(p, "--steps", None, integer(), "agent steps of each run", "5e5")
     p.add_argument("--out", default="scaling/results/search.jsonl", help="results file")
-    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
+    p.add_argument("--table", action="store_true", help="only print the tables of the existing results")
+    p.add_argument("--picture", metavar="PNG", help="also draw the curves (extra: plot)")
     return p
 
 
@@ -45,12 +49,17 @@ def main(argv):
     """Run all settings, or print the table. Returns the exit code."""
     args = parser().parse(argv)
     out = Path(args.out)
+    if args.picture:
+        check_picture(args.picture, "--picture")
     if not args.table:
         out.parent.mkdir(parents=True, exist_ok=True)
         jobs = _jobs(json.loads(Path(args.settings).read_text(encoding="utf-8")), args.seeds, args.steps)
         done = {(line["name"], line["seed"], line["steps"]) for line in _read(out)}
         _run_all([job for job in jobs if (job["name"], job["seed"], job["steps"]) not in done], out)
-    print(table(_read(out)))
+    results = _read(out)
+    print(table(results))
+    if args.picture:
+        draw_search(args.picture, results)
     return 0
 
 
