@@ -16,7 +16,6 @@ from pg_mpi.tune.__main__ import parser as tune_parser
 from scaling import sweep
 from scaling.measure import cost, threads, timeline, waiting
 from scaling.measure.ceiling import __main__ as ceiling
-from scaling.measure.lockstep import __main__ as lockstep
 from scaling.model import fit
 from scaling.model.predict import __main__ as predict
 from scaling.model.virtual import __main__ as virtual
@@ -29,7 +28,6 @@ TOOLS = (
     cost,
     fit,
     games,
-    lockstep,
     predict,
     search,
     seeds,

@@ -163,12 +163,11 @@ class World(ShrinkingWorld):
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         return self._comm.sendrecv(item, dest=after, source=before) if self.size > 1 else item
 
-    def split(self, colour: int) -> "World":
-        """Split: the ``World`` of the ranks with the same ``colour``, an int, in rank order."""
-        return World(self._comm.Split(colour, self.rank)) if self.size > 1 else self
-
     def group(self, colour: int) -> "World":
-        """As ``split``, but a rank that raises an exception can report it to the others: see ``failed``."""
+        """The ``World`` of the ranks with the same ``colour``, in rank order.
+
+        A rank that raises an exception can report it to the others: see ``failed``.
+        """
         return World(FailureVote(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
 
     def failed(self, error: BaseException) -> None:

@@ -24,20 +24,6 @@ def draw_trace(path, events, updates):
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
-def draw_lockstep(path, rows, spans):
-    """Draw a timeline for each way, one line per environment: steps dark, slow steps red, waiting pale."""
-    with axes_of(path, rows=len(rows), size=(11, 1.9 * len(rows))) as all_axes:
-        width = min(max(end for _, _, end in rank[-1:]) for way in spans for rank in spans[way])
-        for axes, row in zip(all_axes, rows):
-            for rank, blocks in enumerate(spans[row["way"]]):
-                for name, start, end in blocks:
-                    colour = {"wait": "#f0e3d0", "slow": COLOURS["wait"]}.get(name, COLOURS["emulator"])
-                    axes.barh(rank, end - start, 0.8, start, color=colour, edgecolor="white", linewidth=0.3)
-            axes.set(xlim=(0, width), yticks=[], ylabel="environments")
-            axes.set_title(f"{row['way']}: {row['ms_per_step']:.1f} ms a step, idle {row['idle']:.0%}", loc="left")
-        all_axes[-1].set(xlabel="seconds; dark: a step, red: a slow step, pale: waiting for another environment")
-
-
 def draw_waiting(path, result):
     """Draw the share of waiting against ranks, measured (dots) and modelled (lines), for both modes."""
     with axes_of(path) as axes:

@@ -1,1 +1,0 @@
-"""Environments with slow steps, driven in lock-step, independently, or in groups."""
