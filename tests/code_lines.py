@@ -1,4 +1,4 @@
-"""Lines of code by folder, without blank lines, comments and docstrings: ``make lines``, ``make lines BASE=commit``."""
+"""Count lines of code by folder, without blank lines, comments and docstrings: ``make lines [BASE=commit]``."""
 
 import ast
 import io
@@ -13,7 +13,7 @@ NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 
 def code_lines(source):
-    """How many lines of ``source`` hold code."""
+    """Count the lines of ``source`` that hold code."""
     docstrings = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -26,10 +26,10 @@ def code_lines(source):
 
 
 def by_folder(commit):
-    """Lines of each folder of pg_mpi and scaling, in a commit, or in the work tree for None: a Counter."""
+    """Count the lines of each folder of pg_mpi and scaling: a Counter. ``commit``: None for the work tree."""
     listing = ["git", "ls-tree", "-r", "--name-only", commit] if commit else ["git", "ls-files"]
     names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
-    found = Counter()
+    counts = Counter()
     for name in names:
         top, *rest = name.split("/")
         if top not in ("pg_mpi", "scaling") or not name.endswith(".py"):
@@ -39,9 +39,9 @@ def by_folder(commit):
             source = subprocess.run(show, cwd=ROOT, check=True, capture_output=True, text=True).stdout
         else:
             source = (ROOT / name).read_text(encoding="utf-8")
-        found[f"{top}/{rest[0]}" if len(rest) > 1 else top] += code_lines(source)
-        found[f"{top}, all"] += code_lines(source)
-    return found
+        counts[f"{top}/{rest[0]}" if len(rest) > 1 else top] += code_lines(source)
+        counts[f"{top}, all"] += code_lines(source)
+    return counts
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Makes ``tests/jobs.py`` and the oracle importable from every test folder."""
+"""Make the modules of ``tests/`` importable from every test folder."""
 
 import os
 import sys
@@ -8,9 +8,8 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-if (
-    "PYTEST_XDIST_WORKER" in os.environ
-):  # jobs beside each other: each would bind its ranks to the first cores, and spin
+# Concurrent jobs would each bind their ranks to the first cores, and wait in a busy loop.
+if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("PRTE_MCA_hwloc_default_binding_policy", "OMPI_MCA_hwloc_base_binding_policy"):
         os.environ.setdefault(name, "none")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")

@@ -1,4 +1,4 @@
-"""Run folders made by hand, for what a real run would need hours, a damaged disk or bad intent for."""
+"""Write synthetic run folders, for tests of long, damaged or malicious runs."""
 
 import json
 
@@ -6,7 +6,7 @@ PHASES = ("emulator", "reset", "features", "inference", "gradient", "allreduce",
 
 
 def line(update, ranks=2, restarts=0, seconds=2.0):
-    """One metrics line: a run that climbs from -21 to +21, at 1,000 steps/s a rank."""
+    """Return a metrics line of a run whose return rises from -21 to +21, at 1,000 steps/s per rank."""
     steps = int(1000 * ranks * seconds)
     return {
         "update": update,
@@ -27,7 +27,7 @@ def write_run(folder, updates=40, ranks=2, settings=None, start=None, waits=None
     """Write a run folder and return its path."""
     folder.mkdir(parents=True)
     write_lines(folder, [line(update, ranks) for update in range(1, updates + 1)])
-    begun = {
+    first_start = {
         "time": "2026-11-22T08:14:47Z",
         "command": ["/src/pg_mpi/train.py", "--preset", "fast"],
         "commit": "acf1e33",
@@ -38,8 +38,8 @@ def write_run(folder, updates=40, ranks=2, settings=None, start=None, waits=None
         "job": {"SLURM_JOB_ID": "77"},
         **(start or {}),
     }
-    chosen = {"preset": "fast", "env_id": "ALE/Pong-v5", "seed": 0, "gamma": 0.99, **(settings or {})}
-    write(folder / "config.json", {"settings": chosen, "starts": [begun]})
+    all_settings = {"preset": "fast", "env_id": "ALE/Pong-v5", "seed": 0, "gamma": 0.99, **(settings or {})}
+    write(folder / "config.json", {"settings": all_settings, "starts": [first_start]})
     seconds = waits or [0.1 * (rank + 1) for rank in range(ranks)]
     write(folder / "ranks.json", {"start": 0, "update": updates, "phase_s": {"wait": seconds}})
     return folder
@@ -52,7 +52,7 @@ def write_lines(folder, lines):
 
 
 def write(path, content):
-    """Write JSON."""
+    """Write ``content`` as JSON."""
     path.write_text(json.dumps(content), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Real MPI jobs in subprocesses, each with a hard limit, for the tests."""
+"""Run MPI jobs in subprocesses, with a time limit."""
 
 import contextlib
 import json
@@ -15,26 +15,26 @@ from pg_mpi.mpi.launch.mpirun import mpirun_command
 ROOT = Path(__file__).parents[1]
 LIMIT = 90  # seconds until a job counts as hung
 
-#: Said by an mpirun whose own listener did not come up, as happens now and then: no rank was started.
+#: mpirun's message when its PMIx server does not start, which happens occasionally. No rank has started.
 NOT_STARTED = "The PMIx server's listener thread failed to start"
 
-#: Keys of a metrics line that may differ between equal runs.
+#: Keys of a metrics line that may differ between identical runs.
 TIMES = {"wall_s", "sps", "sps_total", "updates_per_s", "cpu_util", "gflops", "rss_mb", "restarts"}
 TIMES |= {"phase_s", "phase_max_s"}
 
-#: Small and quick settings that still use every part.
+#: Settings of short runs.
 SMALL = ["--hidden", "16", "--minibatch-size", "512", "--update-epochs", "2"]
 STEPS = ["--sync", "steps", "--num-steps", "128", "--minibatch-size", "128"]
 
 
 def command(ranks, module, *args, under_mpi4py=False):
-    """The command line of a job of ``module`` on ``ranks`` ranks."""
+    """Return the command line that runs ``module`` on ``ranks`` ranks."""
     python = [sys.executable, *(["-m", "mpi4py"] if under_mpi4py else []), "-m", module]
     return [*mpirun_command(ranks), *python, *map(str, args)]
 
 
 def run(line, cwd, limit=LIMIT, **environment):
-    """Run a command line to its end; a job that outlives ``limit`` is killed whole and fails the test."""
+    """Run a command line to completion. If it exceeds ``limit`` seconds, kill it and fail the test."""
     result = finish(start(line, cwd, **environment), limit)
     if NOT_STARTED in result.stderr:
         result = finish(start(line, cwd, **environment), limit)
@@ -42,7 +42,7 @@ def run(line, cwd, limit=LIMIT, **environment):
 
 
 def finish(process, limit=30):
-    """Wait for a started job; one that outlives ``limit`` seconds is killed whole and fails the test."""
+    """Wait for a started job. If it exceeds ``limit`` seconds, kill it and fail the test."""
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -53,31 +53,33 @@ def finish(process, limit=30):
 
 
 def end(process):
-    """Kill a job whole: Open MPI's ranks have process groups of their own, but share mpirun's session."""
+    """Kill all processes of a job. Open MPI's ranks have their own process groups, but share mpirun's session."""
     process.kill()
     launcher.kill_session(process.pid)
 
 
 def ranks_of(job):
-    """The process of each rank that an Open MPI job has on this host, in the order of their numbers."""
+    """Return the process ids of an Open MPI job's ranks on this host, ordered by rank."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, StopIteration):
             if os.getsid(int(entry.name)) == job.pid:
-                words = (entry / "environ").read_bytes().split(b"\0")
+                variables = (entry / "environ").read_bytes().split(b"\0")
                 name = b"OMPI_COMM_WORLD_RANK="
-                found[int(next(word for word in words if word.startswith(name))[len(name) :])] = int(entry.name)
+                found[int(next(variable for variable in variables if variable.startswith(name))[len(name) :])] = int(
+                    entry.name
+                )
     return [found[rank] for rank in sorted(found)]
 
 
-def hear_interrupts():
-    """In a child: undo the ignored INT and HUP that a shell and nohup give to what runs in the background."""
+def restore_signals():
+    """Restore the default handlers of INT and HUP, which shells and nohup ignore in background processes."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def start(line, cwd, **environment):
-    """Start a command line in a session of its own."""
+    """Start a command line in a new session."""
     return subprocess.Popen(
         line,
         cwd=cwd,
@@ -87,12 +89,12 @@ def start(line, cwd, **environment):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=hear_interrupts,
+        preexec_fn=restore_signals,
     )
 
 
 def train(ranks, cwd, *args, code=0, under_mpi4py=False, **environment):
-    """Train in ``cwd``/run with small settings; asserts the exit code and returns the finished process."""
+    """Train in ``cwd``/run with ``SMALL`` settings. Asserts the exit code and returns the completed process."""
     line = command(ranks, "pg_mpi.train", "--run-dir", "run", *SMALL, *args, under_mpi4py=under_mpi4py)
     result = run(line, cwd, **environment)
     assert result.returncode == code, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
@@ -100,25 +102,25 @@ def train(ranks, cwd, *args, code=0, under_mpi4py=False, **environment):
 
 
 def metrics(cwd, run="run"):
-    """All lines of a run's metrics."""
+    """Return all lines of a run's metrics file."""
     with open(Path(cwd) / run / "metrics.jsonl", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 def deterministic(cwd, run="run"):
-    """The metrics without what may differ between equal runs."""
+    """Return the metrics without the keys that may differ between identical runs."""
     return [{k: v for k, v in line.items() if k not in TIMES} for line in metrics(cwd, run)]
 
 
 def newest(cwd, run="run"):
-    """Path and bytes of a run's newest checkpoint."""
+    """Return the path and the bytes of a run's newest checkpoint."""
     path = checkpoint_file.candidates(str(Path(cwd) / run))[0]
     with open(path, "rb") as file:
         return path, file.read()
 
 
 def one_line(result):
-    """The single line that a refused job printed on standard error."""
+    """Return the only error line that a refused job wrote to standard error."""
     lines = [line for line in result.stderr.splitlines() if line.startswith("pg_mpi: error: ")]
     assert len(lines) == 1, result.stderr
     assert "Traceback" not in result.stderr + result.stdout

@@ -1,3 +1,3 @@
-"""A module that does not import."""
+"""A module that raises when it is imported."""
 
 Env = 1 / 0

@@ -1,265 +1,271 @@
-"""Environments that go right and wrong, for ``--env-id own_envs:NAME``."""
+"""Correct and faulty environments for ``--env-id own_envs:NAME``."""
 
 import numpy as np
 from gymnasium import spaces
 
 
 class Base:
-    """Ten steps of nothing."""
+    """Ten steps, with observations and rewards of 0."""
 
     observation_space = spaces.Box(-1, 1, (2,))
     action_space = spaces.Discrete(2)
 
     def reset(self, seed=None):
         self.steps = 0
-        return self.see(), {}
+        return self.observe(), {}
 
     def step(self, action):
         self.steps += 1
-        return self.see(), self.pay(), self.steps == 10, False, {}
+        return self.observe(), self.reward(), self.steps == 10, False, {}
 
-    def see(self):
+    def observe(self):
         return np.zeros(self.observation_space.shape)
 
-    def pay(self):
+    def reward(self):
         return 0.0
 
 
 class Endless(Base):
-    """A random walk that never ends."""
+    """A random walk that never terminates."""
 
     def reset(self, seed=None):
-        self.rng, self.place = np.random.default_rng(seed), 0.0
+        self.rng, self.position = np.random.default_rng(seed), 0.0
         return super().reset(seed)
 
-    def see(self):
-        return np.array([self.place, 1.0])
+    def observe(self):
+        return np.array([self.position, 1.0])
 
     def step(self, action):
-        self.place = 0.9 * self.place + (0.1 if action else -0.1) + 0.1 * self.rng.standard_normal()
-        return self.see(), self.place, False, False, {}
+        self.position = 0.9 * self.position + (0.1 if action else -0.1) + 0.1 * self.rng.standard_normal()
+        return self.observe(), self.position, False, False, {}
 
 
-class Hiding(Base):
-    """Its state is where nobody looks."""
+class HiddenState(Base):
+    """The state is an iterator, which cannot be saved."""
 
     def reset(self, seed=None):
         self.hidden = iter(np.random.default_rng(seed).random(100))
         return super().reset(seed)
 
-    def see(self):
+    def observe(self):
         return np.full(2, next(self.hidden))
 
 
-class Square(Base):
-    """Observations of two axes, and one action with bounds and one without."""
+class BoxSpaces(Base):
+    """Observations have two axes. One number of the action is bounded, the other is not."""
 
     observation_space = spaces.Box(0, 5, (2, 3))
     action_space = spaces.Box(np.array([-2.0, -np.inf]), np.array([2.0, np.inf]), dtype=np.float64)
 
-    def see(self):
+    def observe(self):
         return np.arange(6).reshape(2, 3)
 
     def step(self, action):
-        self.taken = action
+        self.received = action
         return super().step(action)
 
 
-class Tupled(Base):
+class TupleObservation(Base):
     observation_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3)))
 
 
-class Texting(Base):
+class TextAction(Base):
     action_space = spaces.Text(5)
 
 
-class Alone(Base):
+class OneAction(Base):
     action_space = spaces.Discrete(1)
 
 
 class NanReward(Base):
-    def pay(self):
+    def reward(self):
         return float("nan") if self.steps == 5 else 0.0
 
 
-class NanSeen(Base):
-    def see(self):
+class InfiniteObservation(Base):
+    def observe(self):
         return np.array([0.0, np.inf if self.steps == 5 else 1.0])
 
 
-class Reshaped(Base):
-    def see(self):
+class ShapeChange(Base):
+    def observe(self):
         return np.zeros(3 if self.steps == 5 else 2)
 
 
-class LateNan(Base):
-    """Longer than the look that is taken at an environment before a run."""
+class LateNanReward(Base):
+    """Gives a NaN reward after the trial that precedes a run."""
 
     count = 0
 
-    def pay(self):
-        LateNan.count += 1
-        return float("nan") if LateNan.count == 1500 else 0.0
+    def reward(self):
+        LateNanReward.count += 1
+        return float("nan") if LateNanReward.count == 1500 else 0.0
 
 
-class LateShape(Base):
+class LateShapeChange(Base):
+    """Changes the shape after the trial that precedes a run."""
+
     count = 0
 
-    def see(self):
-        LateShape.count += 1
-        return np.zeros(3 if LateShape.count == 1500 else 2)
+    def observe(self):
+        LateShapeChange.count += 1
+        return np.zeros(3 if LateShapeChange.count == 1500 else 2)
 
 
-class Binary(Base):
+class BinaryObservation(Base):
     observation_space = spaces.MultiBinary(5)
 
 
-class Deciding(Base):
+class BinaryAction(Base):
     action_space = spaces.MultiBinary(4)
 
 
-class Whole(Base):
-    """Actions that are whole numbers, in a Box."""
+class IntegerAction(Base):
+    """The actions are a Box of integers."""
 
     action_space = spaces.Box(0, 5, (2,), dtype=np.int64)
 
 
-class Late(Base):
-    """An attribute that is not there before the first step."""
+class FirstStepAttribute(Base):
+    """The first step sets a new attribute."""
 
     def step(self, action):
         self.last = action
         return super().step(action)
 
-    def see(self):
+    def observe(self):
         return np.full(2, float(getattr(self, "last", 0)))
 
 
-class Later(Base):
-    """An attribute that is not there before the fortieth step of a game."""
+class LateAttribute(Base):
+    """Step 40 of an episode sets a new attribute."""
 
     def step(self, action):
         if self.steps == 40:
             self.bonus = 5.0
         return *super().step(action)[:2], self.steps == 100, False, {}
 
-    def see(self):
+    def observe(self):
         return np.full(2, getattr(self, "bonus", 0.0) + self.steps - 6.0 * (self.steps > 40))
 
 
-class Lost(Base):
-    """Half of it is plain data, and the other half is not: one put into another breaks."""
+class PartlySaved(Base):
+    """Only ``position`` can be saved, and ``board`` does not follow it."""
 
     def reset(self, seed=None):
-        self.place, self.board = 0, {0: 0.5}  # its keys are no words
+        self.position, self.board = 0, {0: 0.5}  # a dict with integer keys is not saved
         return super().reset(seed)
 
-    def see(self):
-        return np.full(2, self.board[self.place])
+    def observe(self):
+        return np.full(2, self.board[self.position])
 
     def step(self, action):
-        self.place += 1
-        self.board[self.place] = self.board[self.place - 1]
-        return self.see(), 0.0, self.place == 7, False, {}
+        self.position += 1
+        self.board[self.position] = self.board[self.position - 1]
+        return self.observe(), 0.0, self.position == 7, False, {}
 
 
-class Refusal(Exception):
-    """It can be pickled, and not be unpickled."""
+class LicenceError(Exception):
+    """An exception that can be pickled but not unpickled."""
 
     def __init__(self, seats, licence):
         super().__init__(f"no licence for {seats} seats")
 
 
-class Refusing(Base):
+class UnpicklableError(Base):
+    """The constructor raises an exception that cannot be unpickled."""
+
     def __init__(self):
-        raise Refusal(3, None)
+        raise LicenceError(3, None)
 
 
-class Stateless(Base):
-    """Its own verbs are wrong."""
+class BrokenState(Base):
+    """``state`` raises."""
 
     def state(self):
         return 1 / 0
 
     def restore(self, state):
-        """Nothing."""
+        """Restore nothing."""
 
 
-class Four(Base):
-    """Its step gives four things, as before Gymnasium."""
+class FourTuple(Base):
+    """``step`` returns four values, as in Gym before 0.26."""
 
     def step(self, action):
         return super().step(action)[:4]
 
 
-class Bare(Base):
-    """Its reset gives the observation alone, likewise."""
+class BareReset(Base):
+    """``reset`` returns only the observation, as in Gym before 0.26."""
 
     def reset(self, seed=None):
         return super().reset(seed)[0]
 
 
-class NoReward(Base):
-    def pay(self):
+class NoneReward(Base):
+    def reward(self):
         return None if self.steps == 5 else 0.0
 
 
-class Ragged(Base):
-    def see(self):
+class RaggedObservation(Base):
+    def observe(self):
         return [[0.0], [1.0, 2.0]] if self.steps == 5 else [0.0, 1.0]
 
 
-class Odd(Base):
-    """Attributes named as wrappers have them."""
+class WrapperAttribute(Base):
+    """An attribute has the name of a wrapper's attribute."""
 
     def __init__(self):
         self.env = self
 
-    def pay(self):
+    def reward(self):
         return 1.0
 
 
-class Vast(Base):
-    """A table of prices."""
+class LargeState(Base):
+    """The state is an array of eight megabytes."""
 
     def __init__(self):
         self.prices = np.zeros(10**6)
 
 
-class HalfBound(Base):
+class OneSidedBounds(Base):
+    """Each number of the action has bounds: one on one side, the other on both."""
+
     action_space = spaces.Box(np.array([0.0, -1.0]), np.array([np.inf, 1.0]), dtype=np.float64)
 
     def step(self, action):
-        self.taken = action
+        self.received = action
         return super().step(action)
 
 
-class Faulty(Base):
-    """Raises long after the look that is taken at it before a run, and then now and again."""
+class LateError(Base):
+    """Raises at every third step after the trial that precedes a run."""
 
     count = 0
 
-    def pay(self):
-        Faulty.count += 1
-        if Faulty.count > 1500 and Faulty.count % 3 == 0:
+    def reward(self):
+        LateError.count += 1
+        if LateError.count > 1500 and LateError.count % 3 == 0:
             raise LookupError("no such price")
         return 0.0
 
 
 class Truncating(Base):
-    """Observes how many steps were played and pays 1 a step. A time limit cuts it after four."""
+    """Observes the number of steps. The reward is 1 per step. A time limit truncates after four steps."""
 
-    def see(self):
+    def observe(self):
         return np.array([self.steps, 0])
 
     def step(self, action):
         self.steps += 1
-        return self.see(), 1.0, False, self.steps == 4, {}
+        return self.observe(), 1.0, False, self.steps == 4, {}
 
 
 class Terminating(Truncating):
-    """The same, but the third step ends it."""
+    """The same, but the third step terminates the episode."""
 
     def step(self, action):
         self.steps += 1
-        return self.see(), 1.0, self.steps == 3, False, {}
+        return self.observe(), 1.0, self.steps == 3, False, {}

@@ -1,52 +1,54 @@
-"""Features that go right and wrong, for ``--features own_features:NAME``."""
+"""Correct and faulty features for ``--features own_features:NAME``."""
 
 import numpy as np
 
 
 class Rows:
-    """The rows of the screen that differ from the usual background, and the last screen's count of them."""
+    """The rows of the screen that differ from the background, and their number on the previous screen."""
 
     def __init__(self, scene):
-        self._usual = scene.backgrounds[0]
-        self.size = 2 * len(self._usual)
-        self._before = 0
+        self._background = scene.backgrounds[0]
+        self.size = 2 * len(self._background)
+        self._previous = 0
 
     def start(self, screen):
-        self._before = 0
+        self._previous = 0
         return self.step(screen)
 
     def step(self, screen):
-        rows = np.flatnonzero((screen != self._usual).any(axis=1))
-        self._seen = np.append(rows, len(self._usual) + self._before)
-        self._before = len(rows) // 2
-        return self._seen
+        rows = np.flatnonzero((screen != self._background).any(axis=1))
+        self._active = np.append(rows, len(self._background) + self._previous)
+        self._previous = len(rows) // 2
+        return self._active
 
     def state(self):
-        return np.append(self._before, self._seen).astype("<i4").tobytes()
+        return np.append(self._previous, self._active).astype("<i4").tobytes()
 
     def restore(self, state):
         numbers = np.frombuffer(state, dtype="<i4").astype(np.int64)
-        self._before, self._seen = int(numbers[0]), numbers[1:]
-        return self._seen
+        self._previous, self._active = int(numbers[0]), numbers[1:]
+        return self._active
 
 
-class Late(Rows):
-    """Goes wrong after a while, when a run has begun."""
+class LateError(Rows):
+    """Raises from the 70th call on, after the start of a run."""
 
     calls = 0
 
     def step(self, screen):
         self.calls += 1
-        seen = super().step(screen)
-        return seen if self.calls < 70 else self.wrong(seen)
+        active = super().step(screen)
+        return active if self.calls < 70 else self.faulty(active)
 
-    def wrong(self, seen):
+    def faulty(self, active):
         raise LookupError("no such row")
 
 
-class LateRange(Late):
-    def wrong(self, seen):
-        return np.append(seen, self.size)
+class LateOutOfRange(LateError):
+    """Gives an input that is out of range, from the 70th call on."""
+
+    def faulty(self, active):
+        return np.append(active, self.size)
 
 
 class Unsorted(Rows):
@@ -70,16 +72,16 @@ class Raising(Rows):
         raise LookupError("no such row")
 
 
-class Forgetful(Rows):
-    """Does not restore what the next observation depends on."""
+class IncompleteRestore(Rows):
+    """Does not restore the number that the next observation depends on."""
 
     def restore(self, state):
-        seen = super().restore(state)
-        self._before = 3
-        return seen
+        active = super().restore(state)
+        self._previous = 3
+        return active
 
 
-class Sizeless(Rows):
+class NoSize(Rows):
     def __init__(self, scene):
         super().__init__(scene)
         self.size = None

@@ -1,19 +1,19 @@
-"""Policies that go right and wrong, for ``--policy own_policies:NAME``."""
+"""Correct and faulty policies for ``--policy own_policies:NAME``."""
 
 import numpy as np
 
 from examples.linear_policy import Linear
 
 
-class Short(Linear):
-    """Its gradient lacks a parameter."""
+class ShortGradient(Linear):
+    """The gradient lacks a parameter."""
 
     def backward(self, d_outputs):
         return super().backward(d_outputs)[:-1]
 
 
-class LateShort(Linear):
-    """Its gradient lacks a parameter, after a while."""
+class LateShortGradient(Linear):
+    """The gradient lacks a parameter from the tenth call on."""
 
     calls = 0
 
@@ -23,28 +23,30 @@ class LateShort(Linear):
         return gradient if self.calls < 10 else gradient[:-1]
 
 
-class Careless(Linear):
-    """Its outputs are no numbers once it has learned something."""
+class NanOutputs(Linear):
+    """The outputs are NaN after the first update."""
 
     def forward(self, observations):
         outputs = super().forward(observations)
         return outputs * np.nan if self.theta.any() else outputs
 
 
-class Broken(Linear):
+class BrokenInit(Linear):
+    """The constructor raises."""
+
     def __init__(self, *sizes):
         raise KeyError("no such layer")
 
 
-class Silent(Linear):
-    """It gives no gradient."""
+class NoGradient(Linear):
+    """The gradient is None."""
 
     def backward(self, d_outputs):
         return None
 
 
-class Wooden(Linear):
-    """Its parameters are no array."""
+class ListParameters(Linear):
+    """The parameters are a list."""
 
     def __init__(self, *sizes):
         super().__init__(*sizes)
@@ -52,15 +54,15 @@ class Wooden(Linear):
 
 
 class Sparse:
-    """Linear in active inputs, which come as a sparse matrix."""
+    """Linear in the active inputs, which are a sparse matrix."""
 
     def __init__(self, inputs, outputs, free, rng, hidden):
         self._shape = inputs, outputs + 1
         self.theta = (0.01 * rng.standard_normal(inputs * (outputs + 1))).astype(np.float32)
 
     def forward(self, observations):
-        self._seen = observations
+        self._observations = observations
         return observations @ self.theta.reshape(self._shape)
 
     def backward(self, d_outputs):
-        return (self._seen.T @ d_outputs).ravel()
+        return (self._observations.T @ d_outputs).ravel()

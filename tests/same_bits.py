@@ -1,7 +1,7 @@
-"""Do two versions of this repository learn the same? ``make same-bits BASE=commit``.
+"""Compare the weights that two versions of this repository train: ``make same-bits BASE=commit``.
 
-Trains the work tree and BASE with each preset, and compares the weights of the last checkpoints bit for bit. Prints a
-line for each preset with the CRC-32 of the weights; exits with 1 if any differ.
+Train the work tree and BASE with each preset, and compare the weights of the last checkpoints bit for bit. Print the
+CRC-32 of the weights for each preset. Exit with 1 if any differ.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from jobs import ROOT, command, run
 
-STEPS = 24_000  # about 20 updates of two ranks; some games are finished
+STEPS = 24_000  # about 20 updates of two ranks; some games end
 
 CASES = {name: ["--preset", name] for name in ("default", "fast", "pong", "karpathy")} | {
     "replay": ["--replay"],
@@ -24,7 +24,7 @@ CASES = {name: ["--preset", name] for name in ("default", "fast", "pong", "karpa
 
 
 def checkout(commit, folder):
-    """The files of a commit in ``folder``, with their compiled library."""
+    """Extract the files of a commit into ``folder`` and compile the library."""
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
     subprocess.run(["tar", "x"], cwd=folder, check=True, input=archive)
     build(folder)
@@ -35,13 +35,13 @@ def build(folder):
 
 
 def weights(tree, flags):
-    """The CRC-32 of the weights after training in the folder ``tree``."""
-    with tempfile.TemporaryDirectory() as place:
-        line = command(2, "pg_mpi.train", *flags, "--run-dir", place, "--total-timesteps", STEPS)
-        done = run(line, tree, limit=600)
-        if done.returncode:
-            raise SystemExit(f"{tree}: {' '.join(flags)}\n{done.stderr}")
-        newest = max(Path(place).glob("checkpoints/*.npz"))
+    """Train with the code in ``tree`` and return the CRC-32 of the weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        line = command(2, "pg_mpi.train", *flags, "--run-dir", folder, "--total-timesteps", STEPS)
+        result = run(line, tree, limit=600)
+        if result.returncode:
+            raise SystemExit(f"{tree}: {' '.join(flags)}\n{result.stderr}")
+        newest = max(Path(folder).glob("checkpoints/*.npz"))
         with np.load(newest) as arrays:
             return zlib.crc32(arrays["theta"].tobytes())
 

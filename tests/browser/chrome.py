@@ -1,4 +1,4 @@
-"""A real browser without a window, spoken to in the DevTools protocol over two pipes."""
+"""A headless browser, controlled by the DevTools protocol over two pipes."""
 
 import base64
 import contextlib
@@ -22,13 +22,13 @@ def find():
 
 
 @dataclasses.dataclass
-class Seen:
-    """What a look at a page gave.
+class Page:
+    """A loaded page.
 
     Attributes:
         png: a screenshot of the whole page, as bytes.
-        problems: what stands on the browser's console: errors, warnings, refused content.
-        requests: the addresses it asked for.
+        problems: events of the browser's console: errors, warnings, refused content.
+        requests: the requested addresses.
     """
 
     png: bytes
@@ -44,16 +44,16 @@ class Chrome:
         profile = self._stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         inward, commands = os.pipe()
         answers, outward = os.pipe()
-        inward, outward = _away(inward), _away(outward)
+        inward, outward = _move(inward), _move(outward)
 
-        def wire():  # in the child: it reads from 3 and writes to 4
+        def connect_pipes():  # in the child: it reads from 3 and writes to 4
             os.dup2(inward, 3)
             os.dup2(outward, 4)
 
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"]
         self._process = subprocess.Popen(
             [find(), *flags, f"--user-data-dir={profile}", "about:blank"],
-            preexec_fn=wire, pass_fds=(3, 4), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=connect_pipes, pass_fds=(3, 4), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(inward)
         os.close(outward)
@@ -75,26 +75,26 @@ class Chrome:
             self._process.wait()
         self._stack.close()
 
-    def look(self, path, width, scheme):
-        """Open a page from a file, ``width`` pixels wide, in ``light`` or ``dark``: a ``Seen``."""
+    def open(self, path, width, scheme):
+        """Open a page from a file, ``width`` pixels wide, in ``light`` or ``dark``: a ``Page``."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.prefer(scheme)
         self._events.clear()
         self.call("Page.navigate", url=path.resolve().as_uri())
         self._wait("Page.loadEventFired")
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
-        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        screenshot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         problems = [event for event in self._events if event["method"] in _PROBLEMS]
         requests = [e["params"]["request"]["url"] for e in self._events if e["method"] == "Network.requestWillBeSent"]
-        return Seen(base64.b64decode(picture["data"]), problems, requests)
+        return Page(base64.b64decode(screenshot["data"]), problems, requests)
 
     def prefer(self, scheme, media=""):
-        """Light or dark from now on; ``media`` may be ``print``."""
+        """Set the preferred colour scheme, light or dark. ``media`` may be ``print``."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def run(self, expression):
-        """The value of a JavaScript expression on the page, promises waited for."""
+        """Return the value of a JavaScript expression on the page. Waits for promises."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -118,10 +118,10 @@ class Chrome:
             self._events.append(self._receive())
 
     def _receive(self):
-        until = time.monotonic() + LIMIT
+        deadline = time.monotonic() + LIMIT
         while b"\0" not in self._rest:
-            left = max(0.0, until - time.monotonic())
-            assert select.select([self._answers], [], [], left)[0], "the browser does not answer"
+            remaining = max(0.0, deadline - time.monotonic())
+            assert select.select([self._answers], [], [], remaining)[0], "the browser does not answer"
             part = self._answers.read(1 << 16)
             assert part, "the browser ended"
             self._rest += part
@@ -132,8 +132,8 @@ class Chrome:
 _PROBLEMS = {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Network.loadingFailed"}
 
 
-def _away(descriptor):
-    """The same pipe under a number above those that the browser wants."""
+def _move(descriptor):
+    """Move a pipe to a descriptor number of at least 10, above those of the browser."""
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(descriptor)
     return moved

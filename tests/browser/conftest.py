@@ -8,17 +8,17 @@ from jobs import STEPS, command, run, train
 @pytest.fixture(scope="session")
 def chrome():
     if not find():
-        pytest.skip("no Chromium here: make test-browser installs it")
+        pytest.skip("no Chromium: make test-browser installs it")
     with Chrome() as browser:
         yield browser
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A folder with a run of two ranks in ``run``, evaluated and filmed."""
+    """A folder with a run of two ranks in ``run``, with an evaluation and its video."""
     folder = tmp_path_factory.mktemp("trained")
     train(2, folder, *STEPS, "--max-frames", 1200, "--total-timesteps", 6000)
-    film = ["--games", 4, "--video", "run/game.mp4"]
-    result = run(command(2, "pg_mpi.evaluate", "run", *film), folder)
+    flags = ["--games", 4, "--video", "run/game.mp4"]
+    result = run(command(2, "pg_mpi.evaluate", "run", *flags), folder)
     assert result.returncode == 0, result.stderr
     return folder

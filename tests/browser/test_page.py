@@ -1,6 +1,6 @@
-"""The report in a real browser: light and dark, wide and narrow, and on paper.
+"""The report in a browser: light and dark, wide and narrow, and printed.
 
-``SCREENSHOTS=folder`` keeps the pictures that are looked at, for a person to look at too.
+``SCREENSHOTS=folder`` stores the screenshots.
 """
 
 import io
@@ -17,7 +17,7 @@ from pg_mpi.report.__main__ import main
 pytestmark = pytest.mark.browser
 
 FIGURES = ("learning", "speed", "phases0", "waits0")
-PLACES = """
+BOXES = """
 Object.fromEntries([...document.querySelectorAll("figure")].map(figure => {
   const shown = [...figure.querySelectorAll("svg")].filter(svg => svg.getClientRects().length);
   return [figure.id, shown.map(svg => { const box = svg.getBoundingClientRect();
@@ -46,17 +46,17 @@ def pages(trained):
     return {"one": trained / "run" / "report.html", "two": trained / "two.html"}
 
 
-def pixels(seen, name):
-    """A screenshot as an array, uint8 (height, width, 3); kept where ``SCREENSHOTS`` says."""
+def pixels(page, name):
+    """Return a screenshot as an array, uint8 (height, width, 3). Stores it in the folder ``SCREENSHOTS``."""
     if os.environ.get("SCREENSHOTS"):
-        (Path(os.environ["SCREENSHOTS"]) / f"{name}.png").write_bytes(seen.png)
-    return np.asarray(Image.open(io.BytesIO(seen.png)).convert("RGB"))
+        (Path(os.environ["SCREENSHOTS"]) / f"{name}.png").write_bytes(page.png)
+    return np.asarray(Image.open(io.BytesIO(page.png)).convert("RGB"))
 
 
-def ink(picture, place):
-    """The share of a figure's pixels that differ clearly from its background, and how many strong colours it has."""
-    left, top, width, height = map(round, place)
-    part = picture[top : top + height, left : left + width].astype(int)
+def ink_and_colour(screenshot, box):
+    """Return the fractions of a figure's pixels that differ from the background, and that are colourful."""
+    left, top, width, height = map(round, box)
+    part = screenshot[top : top + height, left : left + width].astype(int)
     assert part.shape[:2] == (height, width), "the figure is not on the page"
     background = np.median(part.reshape(-1, 3), axis=0) if part.std() < 40 else part[2, 2]
     colourful = (part.max(axis=2) - part.min(axis=2)) > 60
@@ -65,38 +65,38 @@ def ink(picture, place):
 
 @pytest.mark.parametrize("which", ["one", "two"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_light_and_dark(chrome, pages, which, width):
+def test_page_in_light_and_dark(chrome, pages, which, width):
     backgrounds = {}
     for scheme in ("light", "dark"):
-        seen = chrome.look(pages[which], width, scheme)
-        assert seen.problems == [] and all(url.startswith(("file:", "data:")) for url in seen.requests), seen
-        assert len([url for url in seen.requests if url.startswith("file:")]) == 1, "it loads another file"
+        page = chrome.open(pages[which], width, scheme)
+        assert page.problems == [] and all(url.startswith(("file:", "data:")) for url in page.requests), page
+        assert len([url for url in page.requests if url.startswith("file:")]) == 1, "the page loads another file"
         assert chrome.run("document.documentElement.scrollWidth") == width, "the page is wider than the screen"
-        picture = pixels(seen, f"{which}-{width}-{scheme}")
-        assert picture.shape[1] == width
-        backgrounds[scheme] = picture[5, 5].mean()
-        places = chrome.run(PLACES)
+        screenshot = pixels(page, f"{which}-{width}-{scheme}")
+        assert screenshot.shape[1] == width
+        backgrounds[scheme] = screenshot[5, 5].mean()
+        boxes = chrome.run(BOXES)
         for figure in FIGURES:
-            (place,) = places[figure]  # one drawing of it is shown
-            marks, colours = ink(picture, place)
+            (box,) = boxes[figure]  # one version of it is visible
+            marks, colours = ink_and_colour(screenshot, box)
             assert marks > 0.01 and colours > 0.001, f"{figure} is empty, {which} {width} {scheme}"
         assert chrome.run(SMALLEST_TEXT) >= 8, "text too small to read"
         assert chrome.run(OUTSIDE) == []
     assert backgrounds["light"] > 235 and backgrounds["dark"] < 40
 
 
-def test_words_stand_out_from_what_is_behind_them(chrome, pages):
-    """The contrast that WCAG 2 asks of text: 4.5 to 1 between words and card, in pictures too."""
+def test_text_contrast_is_at_least_4_5(chrome, pages):
+    """WCAG 2 requires a contrast of 4.5 to 1 between text and background, also in figures."""
     for scheme in ("light", "dark"):
-        chrome.look(pages["one"], 1280, scheme)
+        chrome.open(pages["one"], 1280, scheme)
         card = chrome.run(f"{STYLE}('figure').backgroundColor")
-        for words, kind in (("h2", "color"), (".what", "color"), ("td", "color"), (f".{scheme} svg text", "fill")):
-            text = chrome.run(f"{STYLE}('{words}').{kind}")
-            assert contrast(text, card) >= 4.5, (scheme, words, text, card)
+        for selector, kind in (("h2", "color"), (".what", "color"), ("td", "color"), (f".{scheme} svg text", "fill")):
+            text = chrome.run(f"{STYLE}('{selector}').{kind}")
+            assert contrast(text, card) >= 4.5, (scheme, selector, text, card)
 
 
 def contrast(one, other):
-    """The contrast ratio of two CSS colours, after WCAG 2."""
+    """Return the contrast ratio of two CSS colours, as in WCAG 2."""
 
     def luminance(colour):
         channels = np.array([int(part) for part in colour.split("(")[1].rstrip(")").split(",")[:3]]) / 255
@@ -107,8 +107,8 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_video_plays(chrome, pages):
-    chrome.look(pages["one"], 1280, "light")
+def test_video_plays(chrome, pages):
+    chrome.open(pages["one"], 1280, "light")
     assert (
         chrome.run("document.querySelector('video').play().then(() => document.querySelector('video').videoWidth)")
         == 320
@@ -116,16 +116,16 @@ def test_the_video_plays(chrome, pages):
     assert chrome.run("document.querySelector('video').duration") > 1
 
 
-def test_nothing_that_a_run_says_is_run(chrome, pages):
-    seen = chrome.look(pages["two"], 1280, "light")
-    assert seen.problems == []
+def test_content_of_runs_is_not_executed(chrome, pages):
+    page = chrome.open(pages["two"], 1280, "light")
+    assert page.problems == []
     assert chrome.run("document.querySelectorAll('script, [onclick], i:not([class])').length") == 0
     assert '<i onclick="alert(1)">&é $x$' in chrome.run("document.body.innerText")
     assert "<script>" in chrome.run("document.body.innerText")
 
 
-def test_paper_is_white_whatever_the_screen_is(chrome, pages):
-    chrome.look(pages["one"], 1280, "dark")
+def test_printed_page_is_light(chrome, pages):
+    chrome.open(pages["one"], 1280, "dark")
     chrome.prefer("dark", media="print")
     try:
         colour = chrome.run("getComputedStyle(document.querySelector('figure')).backgroundColor")

@@ -1,4 +1,4 @@
-"""Runs updates on numbered samples and saves the gradient of each optimizer step; used by test_samples.py.
+"""Run updates on numbered samples and save the gradient of each optimizer step; used by test_samples.py.
 
 Usage: LENGTHS OUT FLAGS. LENGTHS gives the steps of each env: "9,4|0,30" has two envs on each of two ranks, one of them
 without a step. Sample i observes input i alone.
@@ -23,22 +23,22 @@ from pg_mpi.run.phase_timer import PhaseTimer
 UPDATES = 2
 
 
-class Counting:
-    """A user's policy whose gradient counts the samples of the last ``forward``, by their number."""
+class CountingPolicy:
+    """A custom policy whose gradient counts the samples of the last ``forward``, by their number."""
 
     def __init__(self, samples):
         self.theta = np.zeros(samples, dtype=np.float32)
 
     def forward(self, observations):
-        self._seen = observations
+        self._observations = observations
         return np.zeros((observations.shape[0], 3), dtype=np.float32)
 
     def backward(self, d_outputs):
-        return np.asarray(self._seen.sum(axis=0), dtype=np.float32).ravel()
+        return np.asarray(self._observations.sum(axis=0), dtype=np.float32).ravel()
 
 
 class RecordingAdam(Adam):
-    """Adam that keeps the gradient of each step."""
+    """Adam that records the gradient of each step."""
 
     def __init__(self, parameters):
         super().__init__(parameters)
@@ -50,7 +50,7 @@ class RecordingAdam(Adam):
 
 
 def trajectory_of(samples):
-    """A trajectory of these samples."""
+    """Return a trajectory of these samples."""
     trajectory = Trajectory()
     for number in samples:
         trajectory.record(np.array([number]), number % 2, np.log(0.5), 0.0, 1.0, False)
@@ -63,14 +63,14 @@ def main(world, argv):
     counts = np.concatenate(lengths)
     samples = np.split(np.arange(counts.sum()), np.cumsum(counts)[:-1])
     first = sum(map(len, lengths[: world.rank]))
-    mine = range(first, first + len(lengths[world.rank]))
+    local = range(first, first + len(lengths[world.rank]))
     config, _ = parse_train(["--env-id", "ALE/Breakout-v5", *flags])
-    policy = CustomPolicy(Counting(counts.sum()), Categorical(2), counts.sum(), True, None, False)
+    policy = CustomPolicy(CountingPolicy(counts.sum()), Categorical(2), counts.sum(), True, None, False)
     optimizer = RecordingAdam(policy.theta.size)
     learner = factory.make_learner(config, policy, world, PhaseTimer(), ParameterStore(policy, optimizer, config))
-    envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in mine]
+    envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in local]
     for _ in range(UPDATES):
-        trajectories = [trajectory_of(samples[index]) for index in mine]
+        trajectories = [trajectory_of(samples[index]) for index in local]
         learner.update(sample_groups(trajectories, envs, config, world, len(counts)), 1.0)
     gradients = np.array(optimizer.gradients)
     assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"

@@ -1,4 +1,4 @@
-"""The trainer with a fault planted on one rank; used by test_failures.py. Usage: FAULT [train arguments]."""
+"""The trainer with a fault injected on one rank; used by test_failures.py. Usage: FAULT [train arguments]."""
 
 import functools
 import os
@@ -11,8 +11,8 @@ from pg_mpi.mpi import process
 from pg_mpi.mpi.signals import StopFlag
 
 
-def plant(fault, rank):
-    """Make this rank go wrong in its second update."""
+def inject(fault, rank):
+    """Inject a fault after the second update of one rank."""
     from pg_mpi.run.trainer import Trainer
 
     learn = Trainer.learn
@@ -22,7 +22,7 @@ def plant(fault, rank):
         if self.counters.update != 2 or rank != (0 if fault.endswith("0") and fault != "exit0" else 1):
             return
         if fault == "raise":
-            raise ArithmeticError("planted")
+            raise ArithmeticError("injected")
         if fault == "exit":
             sys.exit(3)
         if fault == "exit0":
@@ -35,7 +35,7 @@ def plant(fault, rank):
             while True:
                 pass
         if fault == "greedy loop":
-            sum(range(10**15))  # in C, without ever letting go of the interpreter
+            sum(range(10**15))  # in C, without releasing the GIL
         if fault == "nan_weights":
             self._learner.policy.theta[12345:] = float("nan")
         if fault in ("weights", "weights0"):
@@ -43,79 +43,79 @@ def plant(fault, rank):
         if fault == "usage":
             from pg_mpi.config.errors import UsageError
 
-            raise UsageError("planted on one rank")
+            raise UsageError("injected on one rank")
 
     Trainer.learn = faulty
 
 
-def plant_nan(rank, updates):
-    """Let the gradient of rank 1 be NaN in these updates, once in each."""
+def inject_nan(rank, updates):
+    """Make the gradient of rank 1 NaN once in each of these updates."""
     from pg_mpi.policy.sparse_mlp import SparseMLP
     from pg_mpi.run.trainer import Trainer
 
     learn, backward = Trainer.learn, SparseMLP.backward
-    left = set(updates)
+    remaining = set(updates)
 
     def faulty(self, trajectories):
         self._learner.policy.update = self.counters.update + 1
         learn(self, trajectories)
 
-    def spoilt(self, theta, x, hidden, d_outputs, out):
+    def with_nan(self, theta, x, hidden, d_outputs, out):
         backward(self, theta, x, hidden, d_outputs, out)
-        if rank == 1 and self.update in left:
-            left.remove(self.update)
+        if rank == 1 and self.update in remaining:
+            remaining.remove(self.update)
             out[7] = float("nan")
 
-    Trainer.learn, SparseMLP.backward = faulty, spoilt
+    Trainer.learn, SparseMLP.backward = faulty, with_nan
 
 
-def plant_emulator_errors(rank, chance):
-    """Let the emulators of rank 1 raise with this probability at each step."""
+def inject_emulator_errors(rank, chance):
+    """Make the emulators of rank 1 raise with this probability per step."""
     import numpy as np
 
     from pg_mpi.env.atari import AtariGame
 
-    act, rng = AtariGame.step, np.random.default_rng(rank)
+    step, rng = AtariGame.step, np.random.default_rng(rank)
 
     def faulty(self, action):
         if rank == 1 and rng.random() < chance:
-            raise RuntimeError("planted in the emulator")
-        return act(self, action)
+            raise RuntimeError("injected in the emulator")
+        return step(self, action)
 
     AtariGame.step = faulty
 
 
-def plant_signals(rank, phase, number, count=1, who=1):
-    """Let a rank send itself a signal so many times when it comes to this phase of its second update, or to the end."""
+def inject_signals(rank, phase, number, count=1, target=1):
+    """Make a rank send itself signals when it enters this phase of its second update, or at the end of the run."""
     from pg_mpi.run.phase_timer import PhaseTimer
     from pg_mpi.run.trainer import Trainer
 
     play, enter, close = Trainer.play, PhaseTimer.__call__, Trainer._close_run_log
 
-    def hit():
+    def send():
         for _ in range(count):
             os.kill(os.getpid(), number)
 
-    def playing(self, stop=False):
+    def faulty_play(self, stop=False):
         self._phases.update = self.counters.update + 1
         return play(self, stop)
 
-    def entering(self, name):
-        if rank == who and name == phase and getattr(self, "update", 0) == 2:
+    def faulty_enter(self, name):
+        if rank == target and name == phase and getattr(self, "update", 0) == 2:
             self.update = None
-            hit()
+            send()
         return enter(self, name)
 
-    def closing(self, *words):
-        close(self, *words)
-        if phase == "end" and rank == who:
-            hit()
+    def faulty_close(self, *args):
+        close(self, *args)
+        if phase == "end" and rank == target:
+            send()
 
-    Trainer.play, PhaseTimer.__call__, Trainer._close_run_log = playing, entering, closing
+    Trainer.play, PhaseTimer.__call__, Trainer._close_run_log = faulty_play, faulty_enter, faulty_close
 
 
-def plant_full_disk(rank, size):
-    """Let files of rank 0 grow to ``size`` bytes and no further: the kernel refuses as it does on a full disk."""
+def inject_full_disk(rank, size):
+    """Limit the files of rank 0 to ``size`` bytes, so that writes fail as on a full disk."""
     if rank == 0:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
@@ -123,19 +123,19 @@ def plant_full_disk(rank, size):
 def main(world, argv, stop):
     fault, _, value = argv[0].partition(":")
     if fault == "nan":
-        plant_nan(world.rank, {int(update) for update in value.split(",")})
+        inject_nan(world.rank, {int(update) for update in value.split(",")})
     elif fault == "emulator":
-        plant_emulator_errors(world.rank, float(value))
+        inject_emulator_errors(world.rank, float(value))
     elif fault == "signal":
         phase, count = value.split(",")
-        plant_signals(world.rank, phase, signal.SIGUSR1, int(count))
+        inject_signals(world.rank, phase, signal.SIGUSR1, int(count))
     elif fault == "kill":
-        phase, who = value.split(",")
-        plant_signals(world.rank, phase, signal.SIGKILL, who=int(who))
+        phase, target = value.split(",")
+        inject_signals(world.rank, phase, signal.SIGKILL, target=int(target))
     elif fault == "disk":
-        plant_full_disk(world.rank, int(value))
+        inject_full_disk(world.rank, int(value))
     else:
-        plant(fault, world.rank)
+        inject(fault, world.rank)
     return train.main(world, argv[1:], stop)
 
 

@@ -1,4 +1,4 @@
-"""``pg_mpi.train`` with a ring of 700 transitions and small odd batches; used by test_imitation.py."""
+"""``pg_mpi.train`` with a replay buffer of 700 transitions and small batches; used by test_self_imitation.py."""
 
 import functools
 import sys

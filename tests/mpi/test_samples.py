@@ -15,11 +15,11 @@ UPDATES, EPOCHS, SIZE = 2, 4, 9
 
 @pytest.mark.parametrize("flags", [[], ["--reproducible"]], ids=["plain", "reproducible"])
 @pytest.mark.parametrize("lengths", ["20,3,0,31", "20,3|0,31", "24,1|0,0|9,20"])
-def test_each_sample_is_used_once_an_epoch(tmp_path, lengths, flags):
+def test_each_sample_is_used_once_per_epoch(tmp_path, lengths, flags):
     """54 samples in minibatches of about 9.
 
-    The policy's gradient counts how often each sample was used. The mean gradient of a minibatch of n different samples
-    therefore is 1/n at these and 0 at all others.
+    The policy's gradient counts how often each sample is used. The mean gradient of a minibatch of n different samples
+    therefore is 1/n for these and 0 for all others.
     """
     ranks, envs = lengths.count("|") + 1, lengths.count(",") + lengths.count("|") + 1
     out = tmp_path / "gradients.npy"
@@ -32,5 +32,5 @@ def test_each_sample_is_used_once_an_epoch(tmp_path, lengths, flags):
     used = (gradients > 0).reshape(UPDATES * EPOCHS, -1, samples)
     assert used.shape[1] == samples // SIZE
     np.testing.assert_array_equal(used.sum(axis=1), 1)
-    assert np.abs(sizes - SIZE).max() <= (envs if flags else ranks), "minibatches differ much in size"
+    assert np.abs(sizes - SIZE).max() <= (envs if flags else ranks), "minibatch sizes differ too much"
     assert len({epoch.tobytes() for epoch in used}) == len(used), "two epochs have the same minibatches"

@@ -1,4 +1,4 @@
-"""``--replay`` in real runs: it learns from what each rank remembers, and a resumed run is the same run."""
+"""``--replay``: self-imitation from the replay buffer of each rank, and bit-exact resume."""
 
 from pathlib import Path
 
@@ -23,11 +23,11 @@ REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_bit_exact(tmp_path, ranks):
-    """Stopped and resumed, also with rings that have begun to forget."""
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), parts.mkdir()
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_resume_is_bit_exact(tmp_path, ranks):
+    """The buffers are full, so that old transitions are overwritten."""
+    whole, resumed = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), resumed.mkdir()
 
     def train(cwd, budget):
         line = command(ranks, "small_replay", "--run-dir", "run", *SMALL, *REPLAY, "--total-timesteps", budget * ranks)
@@ -36,9 +36,9 @@ def test_bit_exact(tmp_path, ranks):
 
     train(whole, 2400)
     for budget in (1000, 2400):
-        train(parts, budget)
-    assert newest(whole)[1] == newest(parts)[1]
-    assert deterministic(whole) == deterministic(parts)
+        train(resumed, budget)
+    assert newest(whole)[1] == newest(resumed)[1]
+    assert deterministic(whole) == deterministic(resumed)
     arrays, facts = checkpoint_file.load(newest(whole)[0])
     assert len(facts["replay"]) == ranks
     assert {len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)} <= {*range(500, 701)}
@@ -49,19 +49,19 @@ def test_bit_exact(tmp_path, ranks):
 
 
 @pytest.mark.mpi
-def test_ranks_may_change(tmp_path):
-    """The buffers of two ranks go to one; of three ranks two start with none."""
-    held = []
-    for ranks, steps, more in ((2, 3000, ["--envs-per-rank", 3]), (1, 4000, []), (3, 5000, [])):
-        train(ranks, tmp_path, *REPLAY, "--total-timesteps", steps, *more)
+def test_buffers_are_redistributed_on_another_number_of_ranks(tmp_path):
+    """One rank takes over the buffers of two. On three ranks two start with an empty buffer."""
+    sizes = []
+    for ranks, steps, flags in ((2, 3000, ["--envs-per-rank", 3]), (1, 4000, []), (3, 5000, [])):
+        train(ranks, tmp_path, *REPLAY, "--total-timesteps", steps, *flags)
         arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
         assert len(facts["replay"]) == ranks
-        held.append([len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)])
-    (one,), (most, *others) = held[1:]
-    assert min(held[0]) > 0 and sum(held[0]) < one < most and 0 < max(others) < most
+        sizes.append([len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)])
+    (one,), (first, *others) = sizes[1:]
+    assert min(sizes[0]) > 0 and sum(sizes[0]) < one < first and 0 < max(others) < first
 
 
-def test_steps_are_remembered_up_to_the_last_complete_return():
+def test_buffer_stores_steps_up_to_the_last_complete_return():
     trajectory = Trajectory()
     for number, reward in enumerate([0.0, -1.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
         trajectory.record(np.array([number, number + 50]), number % 3, -0.5, 0.0, reward, reward != 0)
@@ -77,19 +77,19 @@ def test_steps_are_remembered_up_to_the_last_complete_return():
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "flags, message",
     [
         (["--replay", "--method", "reinforce"], "--replay needs a value function"),
         (["--replay", "--reproducible"], "leave --reproducible out"),
         (["--replay-size", "700"], "unknown argument --replay-size (did you mean --replay?)"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    refused = run(command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *words), tmp_path)
-    assert refused.returncode == 2 and said in one_line(refused) and not (tmp_path / "run").exists()
+def test_bad_input_is_refused_with_one_line(tmp_path, flags, message):
+    refused = run(command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *flags), tmp_path)
+    assert refused.returncode == 2 and message in one_line(refused) and not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_has_room_for_so_many_ranks():
+def test_replay_is_limited_to_180_ranks():
     config, _ = parse_train(["--replay"])
     check_settings(config, 180)
     with pytest.raises(UsageError, match="--replay fits into a checkpoint on at most 180 ranks, not 181: leave it out"):

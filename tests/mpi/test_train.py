@@ -1,4 +1,4 @@
-"""Training runs on 1 to 4 ranks, with and without ``-m mpi4py``: the run folder, and equal runs."""
+"""Training runs on 1 to 4 ranks, with and without ``-m mpi4py``: run folders and determinism."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from jobs import STEPS, command, deterministic, metrics, newest, run, train
 
 from pg_mpi.files import checkpoint_file
 
-CONTRACT = set(
+METRICS = set(
     re.findall(
         r"\w+",
         """update env_steps frames games wall_s sps sps_total return_mean return_ci95 return_last length_mean
@@ -20,15 +20,14 @@ CONTRACT = set(
 PHASES = {"emulator", "reset", "features", "inference", "gradient", "allreduce", "wait", "optimizer", "record"}
 
 
-@pytest.mark.parametrize("under_mpi4py", [False, True], ids=["plain", "mpi4py"])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_a_run_leaves_what_the_contract_says(tmp_path, ranks, under_mpi4py):
+@pytest.mark.parametrize("ranks, under_mpi4py", [(1, False), (3, True), (4, False)])
+def test_run_folder_content(tmp_path, ranks, under_mpi4py):
     result = train(ranks, tmp_path, "--total-timesteps", 2000, "--log-interval", 0.1, under_mpi4py=under_mpi4py)
     assert "\r" not in result.stdout and "\x1b" not in result.stdout, "control characters in a batch log"
     assert "steps/s" in result.stdout and "1 BLAS thread" in result.stdout
     lines = metrics(tmp_path)
     for number, line in enumerate(lines, start=1):
-        assert line.keys() == CONTRACT
+        assert line.keys() == METRICS
         assert line["phase_s"].keys() == line["phase_max_s"].keys() == PHASES
         assert line["update"] == number and line["games"] == number * ranks and line["ranks"] == ranks
         assert line["frames"] == 4 * line["env_steps"]
@@ -47,37 +46,36 @@ def test_a_run_leaves_what_the_contract_says(tmp_path, ranks, under_mpi4py):
     assert all(place["threads"] == 1 for place in config["starts"][0]["places"])
 
 
-@pytest.mark.parametrize("sync", [[], STEPS], ids=["episode", "steps"])
-def test_a_seed_decides_everything(tmp_path, sync):
+def test_equal_seeds_give_equal_runs(tmp_path):
     folders = [tmp_path / name for name in ("first", "second", "other")]
     for folder, seed in zip(folders, (5, 5, 6)):
         folder.mkdir()
-        train(2, folder, *sync, "--seed", seed, "--total-timesteps", 2500)
+        train(2, folder, *STEPS, "--seed", seed, "--total-timesteps", 2500)
     first, second, other = map(newest, folders)
-    assert first[1] == second[1], "two runs of one seed left different checkpoints"
+    assert first[1] == second[1], "two runs of one seed have different checkpoints"
     assert first[1] != other[1]
     assert deterministic(folders[0]) == deterministic(folders[1])
 
 
-def test_envs_play_the_same_games_whichever_rank_owns_them(tmp_path):
-    """Before the first update nothing depends on the other ranks: the same scores on 1, 2 and 4 ranks."""
+def test_first_games_do_not_depend_on_the_number_of_ranks(tmp_path):
+    """Before the first update the scores on 1 and 4 ranks are the same."""
     played = {}
-    for ranks in (1, 2, 4):
+    for ranks in (1, 4):
         folder = tmp_path / str(ranks)
         folder.mkdir()
         train(ranks, folder, "--envs-per-rank", 4 // ranks, "--total-timesteps", 1)
         line = metrics(folder)[0]
         played[ranks] = (line["env_steps"], line["return_mean"], line["return_last"], line["games"])
-    assert played[1] == played[2] == played[4]
+    assert played[1] == played[4]
 
 
-def test_finished_stays_finished_and_a_larger_budget_reopens(tmp_path):
-    train(2, tmp_path, "--total-timesteps", 2000)
+def test_finished_run_continues_only_with_a_larger_budget(tmp_path):
+    train(2, tmp_path, *STEPS, "--total-timesteps", 2000)
     before = newest(tmp_path)
-    again = train(2, tmp_path, "--total-timesteps", 2000)
+    again = train(2, tmp_path, *STEPS, "--total-timesteps", 2000)
     assert "finished: " in again.stdout
     assert newest(tmp_path) == before
-    train(2, tmp_path, "--total-timesteps", 6000)
+    train(2, tmp_path, *STEPS, "--total-timesteps", 6000)
     assert metrics(tmp_path)[-1]["env_steps"] >= 6000
     assert metrics(tmp_path)[-1]["restarts"] == 2
 
@@ -89,7 +87,7 @@ def test_target_return_needs_100_games(tmp_path):
     assert metrics(tmp_path)[-2]["games"] < 100 <= metrics(tmp_path)[-1]["games"]
 
 
-def test_checkpoints_are_saved_every_so_many_updates_and_the_learning_rate_is_annealed(tmp_path):
+def test_checkpoint_interval_and_learning_rate_annealing(tmp_path):
     flags = [*STEPS, "--anneal-timesteps", 2560, "--learning-rate", 0.01, "--total-timesteps", 3000]
     train(2, tmp_path, *flags, "--checkpoint-every", 5, "--keep-checkpoints", 99)
     saved = [
@@ -101,32 +99,31 @@ def test_checkpoints_are_saved_every_so_many_updates_and_the_learning_rate_is_an
     assert rates == pytest.approx([0.01 * (1 - 0.09 * update) for update in range(11)] + [0.001])
 
 
-def test_walltime_counts_the_start_and_exits_75(tmp_path):
-    result = train(2, tmp_path, *STEPS, "--max-walltime", "00:00:15", code=75)
-    assert "walltime budget of 15 s" in result.stdout and "run the same command again to resume" in result.stdout
+def test_max_walltime_includes_the_startup_and_exits_75(tmp_path):
+    result = train(2, tmp_path, *STEPS, "--max-walltime", "00:00:10", code=75)
+    assert "walltime budget of 10 s" in result.stdout and "run the same command again to resume" in result.stdout
     before, last = (line["wall_s"] for line in metrics(tmp_path)[-2:])
-    assert before < 15 <= last + 1, "it stops after the first update that ends beyond the budget, start-up counted"
+    assert before < 10 <= last + 1, "the run stops after the first update that exceeds the budget, startup included"
     assert not (tmp_path / "run" / "DONE").exists()
 
 
-def test_tensorboard_on_request_and_after_a_resume(tmp_path):
+def test_tensorboard_files_of_two_starts(tmp_path):
     train(1, tmp_path, "--track", "tensorboard", "--total-timesteps", 1000)
     train(1, tmp_path, "--track", "tensorboard", "--total-timesteps", 3000)
     files = list((tmp_path / "run" / "tensorboard").iterdir())
-    assert len(files) == 2, "one for each start"
-    written = b"".join(file.read_bytes() for file in files)
+    assert len(files) == 2, "one file for each start"
+    content = b"".join(file.read_bytes() for file in files)
     for tag in (b"charts/episodic_return", b"charts/SPS", b"losses/policy_loss"):
-        assert written.count(tag) == len(metrics(tmp_path))
+        assert content.count(tag) == len(metrics(tmp_path))
 
 
-def test_user_set_threads_win(tmp_path):
-    result = train(
-        3, tmp_path, "--total-timesteps", 1, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2"
-    )  # 3: not bound to one core each
+def test_blas_threads_set_by_the_user_are_kept(tmp_path):
+    # With 3 ranks on a small machine the ranks are not bound to one core each.
+    result = train(3, tmp_path, "--total-timesteps", 1, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2")
     assert "2 BLAS threads" in result.stdout
 
 
-def test_other_games_train(tmp_path):
+def test_breakout_trains_in_its_default_run_folder(tmp_path):
     line = command(2, "pg_mpi.train", "--env-id", "ALE/Breakout-v5", *STEPS, "--total-timesteps", 1000)
     result = run(line, tmp_path)
     assert result.returncode == 0, result.stderr

@@ -1,6 +1,6 @@
-"""The slow and obvious testbed: one run at a time, one arm at a time, plain floats. The oracle of pg_mpi.bandit.
+"""Oracle of ``pg_mpi.bandit``: a plain Python loop over runs and arms.
 
-It shares with it only the random numbers (which are the definition of a run) and numpy's exp.
+It shares with the package only the random numbers, which define a run, and numpy's exp.
 """
 
 import math
@@ -12,7 +12,7 @@ from pg_mpi.config.random_streams import BANDIT, stream
 
 
 def numbers(seed, run, arms, steps, drift):
-    """A run's random numbers: (deviations of the means, [(noise, (u, v), walk) of each step])."""
+    """Return a run's random numbers: (deviations of the means, [(noise, (u, v), walk) of each step])."""
     rng = stream(seed, BANDIT, run)
     deviations, found = rng.standard_normal(arms), []
     while len(found) < steps:
@@ -23,13 +23,13 @@ def numbers(seed, run, arms, steps, drift):
 
 
 def pick(scores, uniform):
-    """The index of the highest score, among equals the one that a uniform number picks."""
+    """Return the index of the highest score. A uniform number breaks ties."""
     equal = [arm for arm, score in enumerate(scores) if score == max(scores)]
     return equal[int(uniform * len(equal))]
 
 
 class Estimates:
-    """Averages, or recency-weighted averages, of what the arms paid."""
+    """Averages, or recency-weighted averages, of the rewards of each arm."""
 
     def __init__(self, arms, start=0.0, step=None):
         self.q, self.n, self.step = [float(start)] * arms, [0] * arms, step
@@ -70,16 +70,16 @@ class GradientBandit:
         return next((arm for arm, each in enumerate(sums) if each > v * total), len(sums) - 1)
 
     def learn(self, arm, reward):
-        usual = 0.0
+        average = 0.0
         if self.baseline:
-            usual = sum(self.rewards) / len(self.rewards) if self.rewards else reward
+            average = sum(self.rewards) / len(self.rewards) if self.rewards else reward
             self.rewards.append(reward)
         for each, pi in enumerate(self.pi):
-            self.h[each] += self.step * (reward - usual) * ((each == arm) - pi)
+            self.h[each] += self.step * (reward - average) * ((each == arm) - pi)
 
 
 def play(make, seed, run, arms, steps, mean=0.0, drift=0.0):
-    """One run of one agent: its rewards, and whether each arm pulled was the best one."""
+    """Play one run of one agent: (rewards, whether each chosen arm was the best one)."""
     deviations, steps = numbers(seed, run, arms, steps, drift)
     means = [mean] * arms if drift else [mean + deviation for deviation in deviations]
     agent, rewards, optimal = make(arms), [], []

@@ -1,18 +1,18 @@
-"""Oracle of the clipped update (PPO): dense float64 numpy, one process, nothing of the package that it checks.
+"""Oracle of the clipped update (PPO): dense float64 numpy, one process, independent of the package.
 
 Policy, for inputs x (n, D) and A actions:
 
     h = max(0, x w1 + b1)        (z, V) = h w2 + x w3 + b2        pi = softmax(z)
 
-with w1 (D, H), b1 (H,), w2 (H, A + 1), w3 (D, A + 1), b2 (A + 1,); the last output is the value V. An update is
-several epochs over its samples. Each epoch first estimates advantages and value targets (GAE). It takes the newest
-value of each sample: that of its minibatch in the epoch before, and in the first epoch that of the rollout. The
+with w1 (D, H), b1 (H,), w2 (H, A + 1), w3 (D, A + 1), b2 (A + 1,); the last output is the value V. An update runs
+several epochs over its samples. Each epoch first estimates advantages and value targets (GAE) from the newest value of
+each sample: that of its minibatch in the previous epoch, and in the first epoch that of the rollout. The
 advantages of all samples are shifted to mean 0 and scaled to deviation 1; if no sample was rewarded, they are 0. Then
 each minibatch takes one Adam step down the gradient of
 
     mean of  -min(rho A, clip(rho, 1 - c, 1 + c) A) + vf_coef (V - target)^2 / 2 - ent_coef H(pi),   rho = pi / pi_old
 
-clipped to a global norm. Rows of w1 and w3 whose input is 0 in all samples of the update are not stepped.
+clipped to a global norm. Rows of w1 and w3 whose input is 0 in all samples of the update are not changed.
 
 Sources: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7 and 9; Schulman et al., "High-Dimensional
 Continuous Control Using GAE" (2016), eq. 16; Kingma & Ba, "Adam" (2015), algorithm 1, with epsilon outside the root.
@@ -30,7 +30,7 @@ class Rollout:
     """Steps of one env in time order.
 
     Attributes:
-        x: (T, D). actions: int (T,). log_probs, values, rewards: (T,), of the policy that played.
+        x: (T, D). actions: int (T,). log_probs, values, rewards: (T,), of the policy that acted.
         ends: bool (T,), the step ended its episode.
         after: (T,), where a step ended its episode or is the last one, the value of the state that it led to: 0 after a
             terminal step. Other entries are not read.
@@ -82,7 +82,7 @@ class ClippedLearner:
         """Run one update.
 
         Args:
-            rollouts: list of ``Rollout``. Samples are numbered through all of them.
+            rollouts: list of ``Rollout``. Samples are numbered across all rollouts.
             epochs: for each epoch, the sample numbers of each minibatch: lists of int arrays.
 
         Returns:
@@ -92,7 +92,7 @@ class ClippedLearner:
             np.concatenate([getattr(rollout, name) for rollout in rollouts])
             for name in ("x", "actions", "log_probs", "values")
         )
-        seen = (x != 0).any(axis=0)
+        active_inputs = (x != 0).any(axis=0)
         rewarded = any((rollout.rewards != 0).any() for rollout in rollouts)
         bounds = np.cumsum([len(rollout.actions) for rollout in rollouts])[:-1]
         norms, sums = [], np.zeros(6)
@@ -112,7 +112,7 @@ class ClippedLearner:
                 sums += [*found, len(chosen)]
                 norms.append(np.sqrt(sum((g**2).sum() for g in gradient.values())))
                 scale = min(1.0, self.max_grad_norm / norms[-1])
-                self._adam({name: g * scale for name, g in gradient.items()}, learning_rate, seen)
+                self._adam({name: g * scale for name, g in gradient.items()}, learning_rate, active_inputs)
         names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
         return dict(zip(names, sums[:-1] / sums[-1], strict=True)) | {"grad_norm": norms}
 
@@ -120,13 +120,13 @@ class ClippedLearner:
         """The gradient of the mean loss, the values (n,) before the step, and sums for the metrics."""
         n = len(x)
         hidden, log_pi, value = self.forward(x)
-        pi, taken = np.exp(log_pi), np.eye(log_pi.shape[1])[actions]
-        log_ratio = (log_pi * taken).sum(axis=1) - old
+        pi, one_hot = np.exp(log_pi), np.eye(log_pi.shape[1])[actions]
+        log_ratio = (log_pi * one_hot).sum(axis=1) - old
         rho, c = np.exp(log_ratio), self.clip_coef
-        active = np.where(advantage > 0, rho <= 1 + c, rho >= 1 - c)  # the clipped ones have no gradient
-        d_log_prob = np.where(active, -rho * advantage, 0)
+        unclipped = np.where(advantage > 0, rho <= 1 + c, rho >= 1 - c)  # clipped samples have no gradient
+        d_log_prob = np.where(unclipped, -rho * advantage, 0)
         entropy = -(pi * log_pi).sum(axis=1)
-        d_logits = d_log_prob[:, None] * (taken - pi) + ent_coef * pi * (log_pi + entropy[:, None])
+        d_logits = d_log_prob[:, None] * (one_hot - pi) + ent_coef * pi * (log_pi + entropy[:, None])
         d_outputs = np.column_stack((d_logits, self.vf_coef * (value - target))) / n
         d_hidden = (d_outputs @ self.theta["w2"].T) * (hidden > 0)
         gradient = {
@@ -145,10 +145,10 @@ class ClippedLearner:
             (abs(rho - 1) > c).sum(),
         )  # fmt: skip
 
-    def _adam(self, gradient, learning_rate, seen):
+    def _adam(self, gradient, learning_rate, active_inputs):
         self.steps += 1
         for name, g in gradient.items():
-            rows = seen if name in ("w1", "w3") else slice(None)
+            rows = active_inputs if name in ("w1", "w3") else slice(None)
             m = self.m[name][rows] = BETA1 * self.m[name][rows] + (1 - BETA1) * g[rows]
             v = self.v[name][rows] = BETA2 * self.v[name][rows] + (1 - BETA2) * g[rows] ** 2
             m_hat, v_hat = m / (1 - BETA1**self.steps), v / (1 - BETA2**self.steps)

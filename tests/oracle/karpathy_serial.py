@@ -1,12 +1,12 @@
 """Serial oracle: the 2016 Pong policy gradient (Karpathy), dense, in float64, one process.
 
-Independent of the package it checks: it needs only numpy, ale_py and the standard library.
+Independent of the package: it needs only numpy, ale_py and the standard library.
 Policy, for an input x of shape (6400,), weights W1 (H, 6400) and W2 (H,), no biases:
 
     h = max(0, W1 x)        logit = W2 . h        p = 1 / (1 + exp(-logit)) = P(UP | x)
 
 A game of T steps with inputs X (T, 6400), hidden states Hs (T, H) and choices y (T,), 1 for UP, has the
-advantages A (T,) (discounted returns, cut at every point, standardised over the game) and the gradient
+advantages A (T,) (discounted returns that restart at each reward, standardised over the game) and the gradient
 
     dlogit = (y - p) A      dW2 = Hs' dlogit      dHs = outer(dlogit, W2), 0 where Hs <= 0      dW1 = dHs' X
 
@@ -14,8 +14,8 @@ summed over the steps and over the games of one update. The update is RMSProp, u
     cache <- decay cache + (1 - decay) g^2        W <- W + lr g / (sqrt(cache) + 1e-5)
 
 The single-process original has 10 games per update and lr 1e-4; the defaults here are 1 and 1e-3.
-Run as a script it measures its own agent steps per second, learning included; set OMP_NUM_THREADS=1 (and
-the like for other BLAS libraries) in the environment for a figure that stands for one core.
+Run as a script it measures its agent steps per second, learning included. Set OMP_NUM_THREADS=1 (and the
+equivalent of other BLAS libraries) in the environment to measure one core.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def policy(x, w1, w2):
 def advantages(rewards, gamma):
     """Rewards (T,) -> standardised discounted returns (T,).
 
-    R_t = r_t + gamma R_{t+1}, the sum starting afresh at each point (r_t != 0). A pointless game: zeros.
+    R_t = r_t + gamma R_{t+1}; the sum restarts at each reward (r_t != 0). Zeros for a game without reward.
     """
     returns, running = np.empty(len(rewards)), 0.0
     for t in reversed(range(len(rewards))):
@@ -95,8 +95,8 @@ class Learner:
                  gamma=0.99, decay=0.99, sticky=0.25, codes=(UP, DOWN)):  # fmt: skip
         if (w1 is None) != (w2 is None):
             raise ValueError("give both w1 and w2, or neither")
-        given = initial_weights(seed, env, hidden) if w1 is None else (w1, w2)
-        self.w1, self.w2 = (np.array(w, dtype=np.float64) for w in given)
+        weights = initial_weights(seed, env, hidden) if w1 is None else (w1, w2)
+        self.w1, self.w2 = (np.array(w, dtype=np.float64) for w in weights)
         self.cache1, self.cache2 = np.zeros_like(self.w1), np.zeros_like(self.w2)
         self.buffer1, self.buffer2 = np.zeros_like(self.w1), np.zeros_like(self.w2)
         self.scores, self.lengths, self.actions = [], [], []
@@ -113,7 +113,7 @@ class Learner:
         self.ale.loadROM(roms.get_rom_path("pong"))
 
     def play_game(self):
-        """Play one game to its end, add its gradient to the buffer, update when the buffer is due."""
+        """Play a whole game, add its gradient to the buffer, and update after ``games_per_update`` games."""
         xs, hs, ps, ys, rewards, previous = [], [], [], [], [], None
         self.ale.reset_game()
         while not self.ale.game_over(with_truncation=True):
@@ -133,7 +133,7 @@ class Learner:
             self.update()
 
     def update(self):
-        """One RMSProp step uphill with the buffered gradient, in place; the buffer is then emptied."""
+        """Take one RMSProp step uphill with the buffered gradient, in place, and clear the buffer."""
         for w, cache, g in (self.w1, self.cache1, self.buffer1), (self.w2, self.cache2, self.buffer2):
             cache[:] = self.decay * cache + (1.0 - self.decay) * g**2
             w += self.learning_rate * g / (np.sqrt(cache) + 1e-5)
@@ -141,7 +141,7 @@ class Learner:
 
 
 def play_and_learn(games, seed=0, env=0, w1=None, w2=None, **options):
-    """Play `games` whole games and return the learner, which holds the results and names the options."""
+    """Play `games` whole games and return the learner. ``options``: see ``Learner``."""
     learner = Learner(seed, env, w1, w2, **options)
     for _ in range(games):
         learner.play_game()
@@ -149,7 +149,7 @@ def play_and_learn(games, seed=0, env=0, w1=None, w2=None, **options):
 
 
 def main():
-    """Play whole games until the time is over (the last one is finished) and print the speed."""
+    """Play whole games until the time is over and print the speed. The last game is completed."""
     parser = argparse.ArgumentParser(description="Speed of the serial Pong policy gradient.")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""The example of a policy in torch: its parameters and gradients travel as ours do. ``make test-torch``."""
+"""The example policy in torch: gradients, resume and continuous actions. ``make test-torch``."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,8 @@ def test_gradient_is_the_finite_difference(free):
     net.theta[...] += 0.3 * rng.standard_normal(net.theta.size)
     x, d_outputs = rng.normal(size=(6, 3)).astype(np.float32), rng.normal(size=(6, 5)).astype(np.float32)
     net.forward(x)
-    found = net.backward(d_outputs).copy()
-    net.module.double()  # its parameters leave ``theta``
+    gradient = net.backward(d_outputs).copy()
+    net.module.double()  # its parameters are no longer views of ``theta``
     net.theta = net.theta.astype(np.float64)
     torch_parameters = list(net.module.parameters())
     import torch
@@ -26,18 +26,18 @@ def test_gradient_is_the_finite_difference(free):
     def loss():
         return float((net.module(torch.from_numpy(x.astype(np.float64))).detach().numpy() * d_outputs).sum())
 
-    place = 0
+    index = 0
     for each in torch_parameters:
         flat = each.data.view(-1)
         for k in range(len(flat)):
-            kept = float(flat[k])
-            flat[k] = kept + 1e-6
+            original = float(flat[k])
+            flat[k] = original + 1e-6
             above = loss()
-            flat[k] = kept - 1e-6
-            assert found[place] == pytest.approx((above - loss()) / 2e-6, abs=2e-4)
-            flat[k] = kept
-            place += 1
-    assert place == len(found)
+            flat[k] = original - 1e-6
+            assert gradient[index] == pytest.approx((above - loss()) / 2e-6, abs=2e-4)
+            flat[k] = original
+            index += 1
+    assert index == len(gradient)
 
 
 def test_parameters_are_one_array():
@@ -46,23 +46,23 @@ def test_parameters_are_one_array():
     net = Net(3, 2, 0, np.random.default_rng(1), 4)
     before = net.forward(np.ones((1, 3), np.float32)).copy()
     net.theta[...] *= 2
-    assert not np.array_equal(net.forward(np.ones((1, 3), np.float32)), before), "the module sees what is written"
+    assert not np.array_equal(net.forward(np.ones((1, 3), np.float32)), before), "the module ignores changes of theta"
     assert sum(each.numel() for each in net.module.parameters()) == net.theta.size
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_learns_and_resumes_bit_for_bit(tmp_path, ranks):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), parts.mkdir()
+def test_learns_and_resumes_bit_exact(tmp_path, ranks):
+    whole, resumed = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir(), resumed.mkdir()
     flags = [*ENV, "--num-steps", 64, "--minibatch-size", 64, "--update-epochs", 4, "--hidden", 16]
     train(ranks, whole, *flags, "--total-timesteps", 15_000 * ranks)
     for budget in (7_000, 15_000):
-        train(ranks, parts, *flags, "--total-timesteps", budget * ranks)
-    assert newest(whole)[1] == newest(parts)[1]
+        train(ranks, resumed, *flags, "--total-timesteps", budget * ranks)
+    assert newest(whole)[1] == newest(resumed)[1]
     assert metrics(whole)[-1]["return_mean"] > 0.9
 
 
-def test_numbers_as_actions(tmp_path):
+def test_continuous_actions(tmp_path):
     flags = ["--env-id", "Pendulum-v1", "--policy", "examples.torch_policy:Net"]
     train(2, tmp_path, *flags, "--total-timesteps", 3000)
     assert metrics(tmp_path)[-1]["approx_kl"] > 0

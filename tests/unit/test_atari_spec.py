@@ -1,4 +1,4 @@
-"""Atari games other than Pong: colours, lives, rewards, versions and settings."""
+"""Atari games other than Pong: colours, rewards, versions and settings."""
 
 import dataclasses
 
@@ -28,14 +28,14 @@ def config_of(name, *flags):
 # -- colours --------------------------------------------------------------------------------------------
 
 
-def test_one_class_where_places_tell_colours():
+def test_colours_in_separate_places_share_one_class():
     counts = np.zeros((10, 256), dtype=np.int64)
-    counts[:5, 7] = counts[5:, 9] = 100  # two colours, each in places of its own
+    counts[:5, 7] = counts[5:, 9] = 100  # two colours, each in separate places
     assert not colour_classes(counts).any()
-    assert not colour_classes(np.zeros((10, 256), dtype=np.int64)).any(), "nothing was ever in the foreground"
+    assert not colour_classes(np.zeros((10, 256), dtype=np.int64)).any(), "an empty foreground has several classes"
 
 
-def test_commonest_colours_have_classes_of_their_own():
+def test_most_frequent_colours_have_separate_classes():
     counts = np.zeros((10, 256), dtype=np.int64)
     for colour, times in ((3, 50), (200, 40), (17, 30), (5, 20), (90, 10)):
         counts[:, colour] = times
@@ -44,14 +44,14 @@ def test_commonest_colours_have_classes_of_their_own():
     assert classes.max() == MOST_CLASSES - 1
 
 
-def test_two_colours_in_the_same_places_are_two_classes():
+def test_colours_in_the_same_places_have_separate_classes():
     counts = np.zeros((10, 256), dtype=np.int64)
     counts[:, 4], counts[:, 8] = 60, 50
     classes = colour_classes(counts)
-    assert classes[4] == 0 and classes[8] == 1 and classes.max() == 2  # the rest, which has not been seen yet
+    assert classes[4] == 0 and classes[8] == 1 and classes.max() == 2  # class 2: all other colours
 
 
-def test_pong_needs_no_colours_and_boxing_does():
+def test_pong_has_one_colour_class_and_boxing_several():
     scene, active = find_scene("ALE/Pong-v5")
     assert scene.backgrounds.shape == (2, 210, 160) and np.unique(scene.backgrounds[1]).tolist() == [228]
     assert scene.colours == 1 and 0.001 < active < 0.01
@@ -60,10 +60,10 @@ def test_pong_needs_no_colours_and_boxing_does():
 
 
 @pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway", "Seaquest"])
-def test_other_games_are_sparse_and_alive(name):
+def test_observations_of_other_games_are_sparse_and_change(name):
     env_id, rng = f"ALE/{name}-v5", np.random.default_rng(1)
-    known = atari_spec.learn(config_of(name))
-    game, encoder = AtariGame(env_id, rng), known.make_encoder(config_of(name))
+    spec = atari_spec.learn(config_of(name))
+    game, encoder = AtariGame(env_id, rng), spec.make_encoder(config_of(name))
     counts, changes, observation = [], 0, encoder.start(game.screen)
     for _ in range(500):
         if game.over():
@@ -74,22 +74,22 @@ def test_other_games_are_sparse_and_alive(name):
         counts.append(len(observation))
         changes += not np.array_equal(before, observation)
     assert 10 < np.mean(counts) < 0.01 * encoder.size
-    assert changes > 400, "what moves must be seen"
+    assert changes > 400, "observations rarely change"
 
 
 # -- games ----------------------------------------------------------------------------------------------
 
 
-def test_games_for_two_are_refused_before_the_emulator_sees_them():
+def test_two_player_games_are_refused():
     assert not {f"ALE/{name.title().replace('_', '')}-v5" for name in FOR_TWO} & set(atari_ids())
     with pytest.raises(UsageError, match="ALE/Combat-v5 is a two-player game"):
         registry.check(config_of("Combat"))
 
 
 @pytest.mark.parametrize("name", ["Qbert", "Tetris", "Pong"])
-@pytest.mark.parametrize("steps", [0, 150], ids=["after a reset", "in mid-game"])
-def test_a_fresh_emulator_goes_on_exactly(name, steps):
-    """Q*bert and Tetris did not: what they do depends on more than their saved state."""
+@pytest.mark.parametrize("steps", [0, 150], ids=["after a reset", "mid-game"])
+def test_restored_emulator_continues_exactly(name, steps):
+    """Q*bert and Tetris depend on more than the emulator's saved state."""
     rng = np.random.default_rng(0)
     one, other = (AtariGame(f"ALE/{name}-v5", np.random.default_rng(1)) for _ in range(2))
     for action in rng.choice(one.actions, 60):
@@ -107,7 +107,7 @@ def test_a_fresh_emulator_goes_on_exactly(name, steps):
             one.reset(), other.reset()
 
 
-def test_modes_and_difficulties_are_other_games():
+def test_modes_and_difficulties_change_the_game():
     def played(mode, difficulty):
         game = AtariGame("ALE/Breakout-v5", np.random.default_rng(0), mode=mode, difficulty=difficulty)
         rng = np.random.default_rng(1)
@@ -116,9 +116,9 @@ def test_modes_and_difficulties_are_other_games():
         assert not game.over()
         return game
 
-    usual, same, other = played(None, None), played(0, 0), played(8, 1)
-    np.testing.assert_array_equal(usual.screen, same.screen)
-    assert not np.array_equal(usual.screen, other.screen)
+    default, same, other = played(None, None), played(0, 0), played(8, 1)
+    np.testing.assert_array_equal(default.screen, same.screen)
+    assert not np.array_equal(default.screen, other.screen)
     again = AtariGame("ALE/Breakout-v5", np.random.default_rng(5), mode=8, difficulty=1)
     again.restore(other.state())
     for game in (other, again):
@@ -128,48 +128,34 @@ def test_modes_and_difficulties_are_other_games():
         np.testing.assert_array_equal(other.screen, again.screen)
 
 
-def test_a_lost_life_ends_a_return_but_not_the_game():
-    ends = {}
-    for flags in ((), ("--life-loss",)):
-        config = config_of("Breakout", "--sync", "steps", "--num-steps", 600, "--hidden", 2, *flags)
-        known = atari_spec.AtariSpec(SCENE, [0, 1, 3, 4])
-        env = Env(0, config, known)
-        (lived,) = Player([env], known.codes, config, PhaseTimer()).play(factory.make_policy(config, known).expand())
-        ends[flags] = np.flatnonzero(lived.ends), [steps for _, steps in lived.games]
-    games, with_lives = ends[()], ends[("--life-loss",)]
-    assert games[1] and np.array_equal(games[0], np.cumsum(games[1]) - 1), "ends are the games' alone"
-    assert with_lives[1] == games[1], "the games are the same"
-    assert len(with_lives[0]) >= 5 * len(games[1]) and set(games[0]) <= set(with_lives[0]), "five lives each"
-
-
 @pytest.mark.parametrize("preset", ["default", "karpathy"])
-def test_a_reward_ends_a_return_of_reinforce_alone(preset):
+def test_reward_ends_a_return_only_with_reinforce(preset):
     config = config_of("Pong", "--preset", preset, "--max-frames", 1200, "--hidden", 2)
-    known = atari_spec.AtariSpec(SCENE, [3, 4])
-    (lived,) = Player([Env(0, config, known)], known.codes, config, PhaseTimer()).play(
-        factory.make_policy(config, known).expand()
+    spec = atari_spec.AtariSpec(SCENE, [3, 4])
+    (trajectory,) = Player([Env(0, config, spec)], spec.codes, config, PhaseTimer()).play(
+        factory.make_policy(config, spec).expand()
     )
-    rewarded = np.flatnonzero(lived.rewards).tolist()
-    assert rewarded and lived.length == 300 and rewarded[-1] < 299
-    assert np.flatnonzero(lived.ends).tolist() == [*(rewarded if preset == "karpathy" else []), 299]
+    rewarded = np.flatnonzero(trajectory.rewards).tolist()
+    assert rewarded and trajectory.length == 300 and rewarded[-1] < 299
+    assert np.flatnonzero(trajectory.ends).tolist() == [*(rewarded if preset == "karpathy" else []), 299]
 
 
 # -- settings -------------------------------------------------------------------------------------------
 
 
-def test_rewards_are_learned_from_by_sign_or_as_they_are():
-    lived = Trajectory()
+def test_learned_rewards_are_signs_or_raw():
+    trajectory = Trajectory()
     for reward in (0.0, 7.0, -3.0, 0.5):
-        lived.record(np.array([1]), 0, 0.0, 0.0, reward, False)
-    lived.foresee(0.25)
-    assert learned(lived, "sign").tolist() == [0, 1, -1, 1.25]
-    assert learned(lived, "raw").tolist() == [0, 7, -3, 0.75]
-    assert lived.rewards.tolist() == [0, 7, -3, 0.5], "the record of the game is untouched"
+        trajectory.record(np.array([1]), 0, 0.0, 0.0, reward, False)
+    trajectory.foresee(0.25)
+    assert learned(trajectory, "sign").tolist() == [0, 1, -1, 1.25]
+    assert learned(trajectory, "raw").tolist() == [0, 7, -3, 0.75]
+    assert trajectory.rewards.tolist() == [0, 7, -3, 0.5], "the recorded rewards change"
 
 
 def test_all_games_have_the_same_defaults():
-    known = [dataclasses.replace(config_of(name), env_id="any") for name in ("Pong", "Breakout", "Freeway")]
-    assert known[0] == known[1] == known[2] == TrainConfig(env_id="any")
+    configs = [dataclasses.replace(config_of(name), env_id="any") for name in ("Pong", "Breakout", "Freeway")]
+    assert configs[0] == configs[1] == configs[2] == TrainConfig(env_id="any")
     assert config_of("Breakout", "--gamma", 0.5).gamma == 0.5
     karpathy = config_of("Breakout", "--preset", "karpathy")
     assert (karpathy.features, karpathy.sync, karpathy.envs_per_rank) == ("difference", "episode", 1)
@@ -177,7 +163,7 @@ def test_all_games_have_the_same_defaults():
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("args", "message"),
     [
         (["--env-id", "CartPole-v1", "--sticky", "0.1"], "--sticky has no effect on CartPole-v1: leave it out"),
         (["--squash", "tanh"], "--squash has no effect on ALE/Pong-v5: leave it out"),
@@ -186,24 +172,24 @@ def test_all_games_have_the_same_defaults():
         (["--env-id", "CartPole-v1", "--replay"], "--replay needs an Atari game"),
     ],
 )
-def test_what_does_not_go_together_is_refused(words, says):
+def test_incompatible_settings_are_refused(args, message):
     with pytest.raises(UsageError) as refused:
-        parse_train(words)[0].check(2)
-    assert says in str(refused.value)
+        parse_train(args)[0].check(2)
+    assert message in str(refused.value)
 
 
-def test_a_difficulty_that_a_game_lacks_is_refused():
+def test_unknown_difficulty_is_refused():
     with pytest.raises(UsageError, match="ALE/Pong-v5 has no --difficulty 9: give one of 0, 1, 2, 3"):
         AtariGame("ALE/Pong-v5", np.random.default_rng(0), difficulty=9)
 
 
-def test_a_crowded_screen_is_said():
-    known = atari_spec.AtariSpec(SCENE, [0, 1], active=0.5)
-    assert any("sparse features hardly apply" in line for line in known.describe(config_of("Breakout")))
-    calm = atari_spec.AtariSpec(SCENE, [0, 1], active=0.02)
-    assert len(calm.describe(config_of("Breakout"))) == 2
+def test_crowded_screen_is_reported():
+    spec = atari_spec.AtariSpec(SCENE, [0, 1], active=0.5)
+    assert any("sparse features hardly apply" in line for line in spec.describe(config_of("Breakout")))
+    sparse = atari_spec.AtariSpec(SCENE, [0, 1], active=0.02)
+    assert len(sparse.describe(config_of("Breakout"))) == 2
 
 
-def test_a_refused_state_says_so():
+def test_malformed_emulator_state_is_refused():
     with pytest.raises(CheckpointError, match="refused its saved state"):
         AtariGame("ALE/Pong-v5", np.random.default_rng(0)).restore(b"\x00" + b"nothing")

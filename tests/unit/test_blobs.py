@@ -1,4 +1,4 @@
-"""The general features on made-up screens, with literal answers."""
+"""The blob features of synthetic screens match literal values."""
 
 import numpy as np
 import pytest
@@ -18,14 +18,14 @@ def scene(*fills):
 
 
 def screen(*rectangles):
-    """A screen of 0 with rectangles of (top row, left column, height, width, colour)."""
+    """Return a screen of 0 with rectangles of (top row, left column, height, width, colour)."""
     drawn = np.zeros((210, 160), dtype=np.uint8)
     for row, column, height, width, colour in rectangles:
         drawn[row : row + height, column : column + width] = colour
     return drawn
 
 
-def test_runs_end_at_a_gap_at_another_colour_class_and_at_the_edge():
+def test_runs_end_at_gaps_colour_classes_and_edges():
     drawn = screen((3, 10, 1, 4, 7), (3, 14, 1, 2, 5), (3, 20, 1, 1, 7), (3, 158, 2, 2, 7), (4, 0, 1, 3, 7))
     assert runs(drawn, scene()) == [
         (3, 10, 13, 0),
@@ -37,19 +37,19 @@ def test_runs_end_at_a_gap_at_another_colour_class_and_at_the_edge():
     ]
 
 
-def test_runs_of_another_colour_do_not_hide_a_gap_of_one_pixel():
+def test_blobs_bridge_a_one_pixel_gap_of_another_colour():
     drawn = screen((9, 20, 1, 1, 7), (9, 21, 1, 1, 5), (9, 22, 1, 1, 7))
     assert blobs.find(runs(drawn, scene())) == [Blob(18, 42, 1, 3, 0), Blob(18, 42, 1, 1, 1)]
 
 
-def test_a_pixel_of_any_background_colour_is_background():
+def test_pixels_of_any_background_are_background():
     assert runs(screen((0, 0, 210, 160, 9)), scene(9)) == []
     assert runs(screen((0, 0, 210, 160, 9), (7, 8, 1, 1, 3)), scene(9)) == [(7, 8, 8, 0)]
 
 
-def test_blobs_are_connected_where_runs_of_one_colour_class_touch():
+def test_touching_runs_of_one_colour_class_form_a_blob():
     u_shape = [(10, 10, 4, 2, 7), (10, 20, 4, 2, 7), (14, 10, 1, 12, 7)]  # its arms meet in the last row
-    corner = [(40, 40, 1, 1, 7), (41, 41, 1, 1, 7)]  # touch at a corner alone
+    corner = [(40, 40, 1, 1, 7), (41, 41, 1, 1, 7)]  # touch only at a corner
     gaps = [(50, 10, 1, 2, 7), (50, 13, 1, 2, 7), (50, 17, 1, 2, 7)]  # gaps of one pixel and of two
     two_colours = [(60, 60, 2, 2, 7), (62, 60, 2, 2, 5)]
     found = blobs.find(runs(screen(*u_shape, *corner, *gaps, *two_colours), scene()))
@@ -63,7 +63,7 @@ def test_blobs_are_connected_where_runs_of_one_colour_class_touch():
     ]
 
 
-def test_too_many_runs_or_blobs_leave_the_tiles_alone():
+def test_too_many_runs_or_blobs_give_tiles_only():
     layout = Layout(2)
     rows = np.arange(210)
     dots = np.zeros((210, 160), dtype=np.uint8)
@@ -72,24 +72,24 @@ def test_too_many_runs_or_blobs_leave_the_tiles_alone():
     columns = np.zeros((210, 160), dtype=np.uint8)
     columns[rows[:, None], np.arange(0, 160, 20)] = 7  # 8 blobs of 210 runs each
     assert blobs.find(runs(columns, scene())) is None
-    seen = BlobEncoder(scene()).start(columns)
-    np.testing.assert_array_equal(seen, sorted(blob_inputs.tiles(runs(columns, scene()), layout)))
-    assert len(seen) == 27 * 8
+    observation = BlobEncoder(scene()).start(columns)
+    np.testing.assert_array_equal(observation, sorted(blob_inputs.tiles(runs(columns, scene()), layout)))
+    assert len(observation) == 27 * 8
 
 
-def test_a_blob_comes_from_the_nearest_of_its_colour_and_size_in_reach():
+def test_track_matches_the_nearest_blob_of_equal_colour_and_size():
     ball = Blob(100, 100, 4, 2, 0)
     paddle, other = Blob(104, 100, 16, 4, 0), Blob(100, 92, 4, 2, 1)
     (tracked,) = blobs.track([ball], [paddle, other, Blob(112, 84, 4, 2, 0, vy=8, vx=-16)], 210)
     assert tracked == Blob(100, 100, 4, 2, 0, vy=-12, vx=16, ay=-20, ax=32)
-    (still,) = blobs.track([ball], [ball], 210)
-    assert still == ball and not still.moves
+    (static,) = blobs.track([ball], [ball], 210)
+    assert static == ball and not static.moves
     (new,) = blobs.track([ball], [Blob(100, 142, 4, 2, 0)], 210)  # 21 columns: out of reach
     assert not new.moves
 
 
-def named(found, layout):
-    """Inputs as (block, indices), sorted."""
+def input_names(found, layout):
+    """Convert input numbers to a sorted list of (block, indices)."""
     names = []
     for number in sorted(found):
         name, (first, shape) = max(
@@ -99,7 +99,7 @@ def named(found, layout):
     return names
 
 
-def test_every_number_belongs_to_one_input():
+def test_layout_blocks_are_contiguous():
     layout = Layout(3)
     sizes = [np.prod(shape) for _, shape in layout._blocks.values()]
     assert layout.size == sum(sizes)
@@ -107,8 +107,8 @@ def test_every_number_belongs_to_one_input():
     assert layout.number("rows", 2, 255, 4) + 1 == layout.number("columns", 0, 0, 0)
 
 
-def test_inputs_of_a_ball_that_flies_at_a_paddle():
-    """Literal answers. The ball moves 8 columns and 3 rows a step; 20 columns on is the paddle, 10 rows below."""
+def test_inputs_of_a_ball_and_a_paddle():
+    """The ball moves 8 columns and 3 rows per step. The paddle is 20 columns ahead of it and 10 rows below."""
     ball = Blob(200, 160, 4, 2, 0, vy=6, vx=16)
     paddle = Blob(220, 200, 16, 4, 0, vy=-8, vx=0, ay=-8)
     layout = Layout(1)
@@ -121,48 +121,54 @@ def test_inputs_of_a_ball_that_flies_at_a_paddle():
         ("relations", 0, 9 - 5, 9 - 6, 2, 2),
         ("crossings", 0, 0, 1, 2, 16 - 5),
         ("drifting", 0, 0, 1, 2, 16 - 5, 3 - 2, 0),
-        ("crossings", 0, 1, 1, 2, 16 + 8),  # in 3.3 steps it has the paddle's row, 13 half columns beside it
+        ("crossings", 0, 1, 1, 2, 16 + 8),  # in 3.3 steps it is in the paddle's row, 13 half columns away
         ("drifting", 0, 1, 1, 2, 16 + 8, 3, 1),
         ("rows", 0, 110, 3),
         ("columns", 0, 100, 3),
         ("moves", 0, 6, 6, 4 - 2, 4),
         ("offsets", 0, 0, 9 + 5, 9 + 6),
         ("relations", 0, 9 + 5, 9 + 6, 0, 1),
-        ("crossings", 0, 1, 0, 2, 16 + 11),  # the paddle has the ball's row in 2.5 steps
+        ("crossings", 0, 1, 0, 2, 16 + 11),  # the paddle is in the ball's row in 2.5 steps
         ("drifting", 0, 1, 0, 2, 16 + 11, 5, 1),
     }
-    assert set(named(blob_inputs.inputs([ball, paddle], layout), layout)) == expected
+    assert set(input_names(blob_inputs.inputs([ball, paddle], layout), layout)) == expected
 
 
-def test_blobs_that_move_alike_are_not_related():
+def test_blobs_of_equal_velocity_have_no_relations():
     layout = Layout(1)
     formation = [Blob(100, 100 + 20 * k, 4, 4, 0, vx=4) for k in range(4)]
-    blocks = {name for name, *_ in named(blob_inputs.inputs(formation, layout), layout)}
+    blocks = {name for name, *_ in input_names(blob_inputs.inputs(formation, layout), layout)}
     assert blocks == {"rows", "columns", "moves"}
-    blocks = {name for name, *_ in named(blob_inputs.inputs([*formation, Blob(180, 20, 4, 4, 0)], layout), layout)}
+    blocks = {
+        name for name, *_ in input_names(blob_inputs.inputs([*formation, Blob(180, 20, 4, 4, 0)], layout), layout)
+    }
     assert "relations" in blocks
 
 
-def test_in_a_crowd_nothing_is_related():
+def test_too_many_blob_pairs_have_no_relations():
     layout = Layout(1)
-    crowd = [Blob(20 * k, 100, 4, 4, 0, vx=k + 1) for k in range(17)]  # 17 movers x 17 blobs
-    assert {name for name, *_ in named(blob_inputs.inputs(crowd, layout), layout)} == {"rows", "columns", "moves"}
-    assert "relations" in {name for name, *_ in named(blob_inputs.inputs(crowd[:16], layout), layout)}
+    blobs_in_a_row = [Blob(20 * k, 100, 4, 4, 0, vx=k + 1) for k in range(17)]  # 17 movers x 17 blobs
+    assert {name for name, *_ in input_names(blob_inputs.inputs(blobs_in_a_row, layout), layout)} == {
+        "rows",
+        "columns",
+        "moves",
+    }
+    assert "relations" in {name for name, *_ in input_names(blob_inputs.inputs(blobs_in_a_row[:16], layout), layout)}
 
 
 @pytest.mark.parametrize(
     ("number", "bin_"), [(0, 9), (1, 10), (-1, 8), (2, 11), (3, 12), (4, 12), (5, 13), (128, 17), (129, 18), (-999, 0)]
 )
-def test_bins_by_size(number, bin_):
+def test_signed_bin(number, bin_):
     assert blob_inputs.signed_bin(number, blob_inputs.OCTAVES) == bin_
 
 
 @pytest.mark.parametrize(("steps", "bin_"), [(0.1, 0), (1, 0), (1.1, 1), (2, 1), (2.5, 2), (4, 2), (4.1, 3), (32, 5)])
-def test_time_bins(steps, bin_):
+def test_time_bin(steps, bin_):
     assert blob_inputs.time_bin(steps) == bin_
 
 
 @pytest.mark.parametrize("state", [b"", b"\xff\xff\xff\xff", b"\1\0\0\0ab", b"\0\0\0\0" + b"\xff" * 4])
-def test_a_state_that_no_screens_leave_is_refused(state):
+def test_malformed_encoder_state_is_refused(state):
     with pytest.raises((ValueError, IndexError)):
         BlobEncoder(scene()).restore(state)

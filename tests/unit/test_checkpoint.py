@@ -1,4 +1,4 @@
-"""Checkpoints: whole or absent, equal for equal content, and never trusted."""
+"""Checkpoint files: round trip, determinism, damaged files and untrusted content."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def save(folder, step, keep=3):
     return path
 
 
-def test_round_trip(tmp_path):
+def test_save_and_load_round_trip(tmp_path):
     arrays, facts = checkpoint_file.load(save(tmp_path, 5))
     assert facts == FACTS
     assert sorted(arrays) == sorted(ARRAYS)
@@ -29,44 +29,44 @@ def test_round_trip(tmp_path):
         assert arrays[name].dtype == array.dtype
 
 
-def test_equal_content_makes_equal_files(tmp_path):
+def test_equal_content_gives_equal_files(tmp_path):
     first, second = save(tmp_path / "a", 5), save(tmp_path / "b", 5)
     with open(first, "rb") as a, open(second, "rb") as b:
         assert a.read() == b.read()
 
 
-def test_keeps_the_last_ones_and_no_temporary_file(tmp_path):
+def test_save_keeps_the_newest_and_no_temporary_file(tmp_path):
     for step in (1, 2, 3, 1000, 999):
         save(tmp_path, step, keep=2)
     assert sorted(os.listdir(tmp_path / "checkpoints")) == ["step-000000000999.npz", "step-000000001000.npz"]
 
 
-@pytest.mark.parametrize("spoil", ["truncate", "flip", "zero", "empty", "folder", "text"])
-def test_damaged_newest_falls_back_with_a_warning(tmp_path, spoil):
-    good, bad = save(tmp_path, 1), save(tmp_path, 2)
-    with open(bad, "rb") as file:
+@pytest.mark.parametrize("damage", ["truncate", "flip", "zero", "empty", "folder", "text"])
+def test_damaged_newest_checkpoint_falls_back_with_a_warning(tmp_path, damage):
+    older, newest = save(tmp_path, 1), save(tmp_path, 2)
+    with open(newest, "rb") as file:
         content = bytearray(file.read())
     content[len(content) // 2] ^= 1
-    changed = {
+    damaged = {
         "truncate": content[: len(content) // 2],
         "flip": content,
         "zero": bytes(len(content)),
         "empty": b"",
         "text": b"hello",
     }
-    if spoil == "folder":
-        os.remove(bad)
-        os.mkdir(bad)
+    if damage == "folder":
+        os.remove(newest)
+        os.mkdir(newest)
     else:
-        with open(bad, "wb") as file:
-            file.write(changed[spoil])
+        with open(newest, "wb") as file:
+            file.write(damaged[damage])
     warnings = []
     path, _, facts = checkpoint_file.load_newest(str(tmp_path), warnings.append)
-    assert (path, facts) == (good, FACTS)
-    assert len(warnings) == 1 and bad in warnings[0] and "\n" not in warnings[0]
+    assert (path, facts) == (older, FACTS)
+    assert len(warnings) == 1 and newest in warnings[0] and "\n" not in warnings[0]
 
 
-def test_none_good_is_an_error_and_none_at_all_is_not(tmp_path):
+def test_load_newest_raises_if_all_are_damaged_and_returns_none_without_files(tmp_path):
     assert checkpoint_file.load_newest(str(tmp_path), print) is None
     path = save(tmp_path, 1)
     with open(path, "wb") as file:
@@ -75,7 +75,7 @@ def test_none_good_is_an_error_and_none_at_all_is_not(tmp_path):
         checkpoint_file.load_newest(str(tmp_path), lambda line: None)
 
 
-def test_a_pickle_is_never_opened(tmp_path):
+def test_pickled_objects_are_not_loaded(tmp_path):
     class Bomb:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "executed"),)

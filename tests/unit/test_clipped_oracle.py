@@ -19,12 +19,12 @@ EPOCHS, MINIBATCHES = 3, 3
 COEFFICIENTS = {"gamma": 0.9, "gae_lambda": 0.8, "clip_coef": 0.25, "vf_coef": 0.7, "max_grad_norm": 0.6}
 LEARNING_RATE, ENT_COEF = 0.01, 0.05
 
-#: Of each update: the group of rewarded steps, the inputs that occur, the factor on learning rate and entropy bonus.
+#: For each update: fraction of rewarded steps, inputs that occur, factor on learning rate and entropy bonus.
 UPDATES = [(0.3, range(0, 18), 1.0), (0.3, range(6, 24), 0.7), (0.0, range(0, 24, 2), 0.4)]
 
 
-def made_up(rng, length, rewarded, inputs):
-    """A rollout with terminal and truncated steps, cut within an episode."""
+def random_rollout(rng, length, rewarded, inputs):
+    """Return a rollout with terminal and truncated steps that ends within an episode."""
     ends = rng.random(length) < 0.2
     truncated = ends & (rng.random(length) < 0.5)
     ends[-1] = False
@@ -39,7 +39,7 @@ def made_up(rng, length, rewarded, inputs):
 
 
 def as_trajectory(rollout):
-    """The same steps as a ``Trajectory``."""
+    """Convert a rollout to a ``Trajectory``."""
     r, trajectory = rollout, Trajectory()
     for t in range(len(r.actions)):
         trajectory.record(
@@ -54,27 +54,27 @@ def as_trajectory(rollout):
 
 
 def config_of(samples, *flags):
-    """The ``TrainConfig``; no setting of a game's own recipe applies."""
-    chosen = {**COEFFICIENTS, "learning_rate": LEARNING_RATE, "ent_coef": ENT_COEF, "update_epochs": EPOCHS}
-    chosen["minibatch_size"] = samples // MINIBATCHES
-    words = [str(word) for name, value in chosen.items() for word in ("--" + name.replace("_", "-"), value)]
-    return parse_train(["--env-id", "ALE/Breakout-v5", *words, *flags])[0]
+    """Return the ``TrainConfig`` of an update of ``samples`` samples."""
+    options = {**COEFFICIENTS, "learning_rate": LEARNING_RATE, "ent_coef": ENT_COEF, "update_epochs": EPOCHS}
+    options["minibatch_size"] = samples // MINIBATCHES
+    args = [str(word) for name, value in options.items() for word in ("--" + name.replace("_", "-"), value)]
+    return parse_train(["--env-id", "ALE/Breakout-v5", *args, *flags])[0]
 
 
-def cut(order):
-    """Split an order of samples into minibatches whose sizes differ by one at most."""
+def split_minibatches(order):
+    """Split an order of samples into minibatches whose sizes differ by at most one."""
     return np.split(order, [len(order) * k // MINIBATCHES for k in range(1, MINIBATCHES)])
 
 
-def numbered(groups):
-    """The sample numbers of each group of rollouts: a list of int arrays."""
+def sample_numbers(groups):
+    """Return the sample numbers of each group of rollouts: a list of int arrays."""
     counts = [sum(len(rollout.actions) for rollout in group) for group in groups]
     return np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
 
 
 @pytest.mark.parametrize(
     ("flags", "lengths", "tolerance"),
-    [((), (25, 16, 21), 1e-12), (("--reproducible",), (24, 15, 21), 1e-7)],  # its sums are rounded, each env by itself
+    [((), (25, 16, 21), 1e-12), (("--reproducible",), (24, 15, 21), 1e-7)],  # sums are rounded for each env
     ids=["plain", "reproducible"],
 )
 def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
@@ -90,21 +90,24 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
         return {"w1": first[:, :HIDDEN], "w3": first[:, HIDDEN:], "w2": w2, "b1": b1, "b2": b2}
 
     oracle = ClippedLearner(parameters(), **COEFFICIENTS)
-    shuffles, again = ([np.random.default_rng([seed, 7]) for seed in range(len(lengths))] for _ in range(2))
+    shuffles, oracle_shuffles = ([np.random.default_rng([seed, 7]) for seed in range(len(lengths))] for _ in range(2))
     norms = []
     for rewarded, inputs, anneal in UPDATES:
         before = policy.theta.copy()
-        rollouts = [made_up(rng, length, rewarded, list(inputs)) for length in lengths]
+        rollouts = [random_rollout(rng, length, rewarded, list(inputs)) for length in lengths]
         groups = [[rollout] for rollout in rollouts] if flags else [rollouts]
         samples = [
-            SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, place, len(groups))
-            for place, (group, shuffle) in enumerate(zip(groups, shuffles))
+            SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, index, len(groups))
+            for index, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        found = learner.update(samples, anneal)
+        stats = learner.update(samples, anneal)
 
         epochs = []
         for _ in range(EPOCHS):
-            parts = [cut(own[shuffle.permutation(len(own))]) for own, shuffle in zip(numbered(groups), again)]
+            parts = [
+                split_minibatches(numbers[shuffle.permutation(len(numbers))])
+                for numbers, shuffle in zip(sample_numbers(groups), oracle_shuffles)
+            ]
             epochs.append([np.concatenate(minibatch) for minibatch in zip(*parts)])
         expected = oracle.update(rollouts, epochs, LEARNING_RATE * anneal, ENT_COEF * anneal)
 
@@ -113,7 +116,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
         norms += expected["grad_norm"]
         expected["grad_norm"] = np.mean(expected["grad_norm"])
         for name, value in expected.items():
-            assert found[name] == pytest.approx(value, rel=1e-5 if flags else 1e-9), name
-        assert found["learning_rate"] == pytest.approx(LEARNING_RATE * anneal)
-        assert 0.05 < found["clip_fraction"] < 0.95 and np.abs(policy.theta - before).max() > LEARNING_RATE * anneal
-    assert min(norms) < COEFFICIENTS["max_grad_norm"] < max(norms), "the norm is clipped always or never"
+            assert stats[name] == pytest.approx(value, rel=1e-5 if flags else 1e-9), name
+        assert stats["learning_rate"] == pytest.approx(LEARNING_RATE * anneal)
+        assert 0.05 < stats["clip_fraction"] < 0.95 and np.abs(policy.theta - before).max() > LEARNING_RATE * anneal
+    assert min(norms) < COEFFICIENTS["max_grad_norm"] < max(norms), "all norms are clipped, or none is"

@@ -1,4 +1,4 @@
-"""The command line: every wrong word gets one line that says what to do."""
+"""The command line: settings, presets, and a one-line message for each invalid argument."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import duration, integer
+from pg_mpi.config.parsers import Parser, duration, integer, spans
 from pg_mpi.config.settings import TrainConfig
 
 
@@ -21,14 +21,14 @@ def test_defaults_presets_and_flags():
     assert parse_train([])[0].folder == "runs/pong-default-s0"
 
 
-def test_numbers():
+def test_numbers_and_durations():
     assert parse_train(["--total-timesteps", "2e9"])[0].total_timesteps == 2_000_000_000
     assert integer()("12345678901234567890") == 12345678901234567890
     assert [duration(t) for t in ("00:10:00", "1-00:00:01", "02:30", "90")] == [600, 86401, 150, 90]
 
 
 @pytest.mark.parametrize(
-    "words, line",
+    "args, line",
     [
         (["--hiden", "3"], "unknown argument --hiden (did you mean --hidden?)"),
         (["--preset", "karpaty"], "no preset or file 'karpaty' (did you mean karpathy?)"),
@@ -42,17 +42,43 @@ def test_numbers():
         (["--target-return", "nan"], "--target-return must be a finite number, not 'nan'"),
         (["--max-walltime", "0"], "--max-walltime must be a duration above zero"),
         (["--max-walltime", "soon"], "--max-walltime must be a duration"),
-        (["--sync", "step"], "--sync must be one of episode, steps (did you mean steps?)"),
         (["--tiles", "on"], "unknown argument --tiles (did you mean --actions?): see --help"),
         (["--hidden"], "argument --hidden: expected one argument"),
         (["extra"], "unknown argument extra"),
     ],
 )
-def test_bad_words(words, line):
+def test_invalid_arguments_are_refused_with_one_line(args, line):
+    with pytest.raises(UsageError) as refused:
+        parse_train(args)
+    assert line in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def parser():
+    p = Parser()
+    p.add_argument("seeds", metavar="SEEDS", type=spans)
+    p.add_argument("-r", "--ranks", metavar="N", type=integer())
+    p.add_argument("--limit", type=duration, default="00:05:00")
+    return p
+
+
+def test_typed_arguments_and_text_defaults_are_parsed():
+    assert vars(parser().parse(["0-2"])) == {"seeds": [0, 1, 2], "ranks": None, "limit": 300}
+    assert vars(parser().parse(["7", "-r", "2e3", "--limit", "90"])) == {"seeds": [7], "ranks": 2000, "limit": 90}
+
+
+@pytest.mark.parametrize(
+    "args, line",
+    [
+        (["0", "-r", "x"], "--ranks must be a whole number of at least 1, not 'x'"),
+        (["2-0"], "SEEDS must be a whole number, or a range such as 0-4, not '2-0'"),
+        (["0", "--lim", "90"], "unknown argument --lim (did you mean --limit?): see --help"),
+    ],
+)
+def test_errors_name_the_typed_argument(args, line):
     with pytest.raises(UsageError) as caught:
-        parse_train(words)
-    assert line in str(caught.value)
-    assert "\n" not in str(caught.value)
+        parser().parse(args)
+    assert str(caught.value) == line
 
 
 def test_preset_file(tmp_path):
@@ -72,7 +98,7 @@ def test_preset_file(tmp_path):
         parse_train(["--preset", str(path)])
 
 
-def test_settings_that_contradict():
+def test_contradictory_settings_are_refused():
     with pytest.raises(UsageError, match="minibatch-size 4096 exceeds the rollout of 1024 samples"):
         TrainConfig(sync="steps", num_steps=256, minibatch_size=4096).check(4, {"minibatch_size"})
     TrainConfig(sync="steps", num_steps=256, minibatch_size=1024).check(4, {"minibatch_size"})
@@ -80,7 +106,7 @@ def test_settings_that_contradict():
         parse_train(["--preset", "karpathy", "--sync", "steps"])[0].check(ranks=1)
 
 
-def test_a_minibatch_size_that_was_given_must_fit_the_rollout_also_where_it_is_the_default():
+def test_explicit_default_minibatch_size_must_fit_the_rollout():
     config, given = parse_train(["--sync", "steps", "--minibatch-size", str(TrainConfig.minibatch_size)])
     assert config == parse_train(["--sync", "steps"])[0]
     with pytest.raises(UsageError, match="minibatch-size 512 exceeds the rollout of 128 samples"):
@@ -99,13 +125,13 @@ def test_help_needs_neither_numpy_nor_mpi():
     assert "--minibatch-size" in result.stdout and "mpirun -n" in result.stdout
 
 
-def test_a_job_script_can_ask_for_the_run_folder():
-    def ask(*flags):
+def test_command_line_module_prints_the_run_folder():
+    def run_folder_of(*flags):
         return subprocess.run(
             [sys.executable, "-m", "pg_mpi.config.command_line", *flags], capture_output=True, text=True
         )
 
-    assert ask("--preset", "fast", "--seed", "3").stdout == "runs/pong-fast-s3\n"
-    wrong = ask("--sed", "3")
-    assert wrong.returncode == 2 and not wrong.stdout
-    assert wrong.stderr.startswith("pg_mpi: error: unknown argument --sed (did you mean --seed?)")
+    assert run_folder_of("--preset", "fast", "--seed", "3").stdout == "runs/pong-fast-s3\n"
+    refused = run_folder_of("--sed", "3")
+    assert refused.returncode == 2 and not refused.stdout
+    assert refused.stderr.startswith("pg_mpi: error: unknown argument --sed (did you mean --seed?)")

@@ -1,4 +1,4 @@
-"""Karpathy's features against his formula on RGB screens, over whole games."""
+"""The difference features follow Karpathy's formula on RGB screens, over whole games."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def binarised(rgb):
     return ((red != 144) & (red != 109) & (red != 0)).astype(int).ravel()
 
 
-def test_equals_karpathys_formula_over_whole_games(scene):
+def test_difference_encoder_equals_karpathys_formula(scene):
     rng = np.random.default_rng(11)
     game, encoder = AtariGame("ALE/Pong-v5", rng), DifferenceEncoder(scene)
     steps = 0
@@ -39,19 +39,19 @@ def test_equals_karpathys_formula_over_whole_games(scene):
     assert steps > 1500
 
 
-def test_continues_from_its_state(scene):
+def test_restored_encoder_gives_the_same_observations(scene):
     rng = np.random.default_rng(3)
-    game, encoder, other = AtariGame("ALE/Pong-v5", rng), DifferenceEncoder(scene), DifferenceEncoder(scene)
+    game, encoder, restored = AtariGame("ALE/Pong-v5", rng), DifferenceEncoder(scene), DifferenceEncoder(scene)
     observation = encoder.start(game.screen)
     for step in range(300):
         if step % 50 == 0:
-            np.testing.assert_array_equal(other.restore(encoder.state()), observation)
+            np.testing.assert_array_equal(restored.restore(encoder.state()), observation)
         else:
-            np.testing.assert_array_equal(other.step(game.screen), observation)
+            np.testing.assert_array_equal(restored.step(game.screen), observation)
         game.step(game.actions[rng.integers(6)])
         observation = encoder.step(game.screen)
 
 
-def test_distinct_actions():
-    assert find_actions("ALE/Pong-v5") == [0, 3, 4]  # NOOP, RIGHT (up), LEFT (down): FIRE hardly matters
+def test_find_actions_returns_the_distinct_actions():
+    assert find_actions("ALE/Pong-v5") == [0, 3, 4]  # NOOP, RIGHT (up), LEFT (down); FIRE has almost no effect
     assert find_actions("ALE/Breakout-v5") == [0, 1, 3, 4]  # FIRE serves the ball

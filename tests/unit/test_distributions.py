@@ -1,4 +1,4 @@
-"""Distributions of actions, and policies of one's own: derivatives against finite differences, draws against theory."""
+"""Action distributions, dense and custom policies, and running normalisation."""
 
 import numpy as np
 import pytest
@@ -15,40 +15,42 @@ from pg_mpi.policy.running_norm import LIMIT, RunningNorm
 CLIP, ENT_COEF = 0.2, 0.05
 
 
-def surrogate(head, outputs, *given):
-    """The loss that ``head.surrogate`` differentiates."""
-    (loss, entropy, _, _), _ = head.surrogate(outputs, *given, CLIP, ENT_COEF)
+def surrogate(distribution, outputs, *given):
+    """Return the loss that ``distribution.surrogate`` differentiates."""
+    (loss, entropy, _, _), _ = distribution.surrogate(outputs, *given, CLIP, ENT_COEF)
     return loss - ENT_COEF * entropy
 
 
-@pytest.mark.parametrize("head", [Categorical(4), Gaussian(3)], ids=["categorical", "gaussian"])
-def test_surrogates_derivative_is_the_finite_difference(head):
+@pytest.mark.parametrize("distribution", [Categorical(4), Gaussian(3)], ids=["categorical", "gaussian"])
+def test_surrogate_gradient_is_the_finite_difference(distribution):
     rng = np.random.default_rng(0)
     n = 30
-    outputs = 0.5 * rng.normal(size=(n, head.outputs))
-    actions, log_probs = head.sample(outputs, [rng] * n)
+    outputs = 0.5 * rng.normal(size=(n, distribution.outputs))
+    actions, log_probs = distribution.sample(outputs, [rng] * n)
     given = actions, log_probs + 0.3 * rng.normal(size=n), rng.normal(size=n)
-    (_, _, _, clipped), found = head.surrogate(outputs, *given, CLIP, ENT_COEF)
-    assert 0 < clipped < n, "both branches of the clip are under test"
-    for place in np.ndindex(outputs.shape):
+    (_, _, _, clipped), gradient = distribution.surrogate(outputs, *given, CLIP, ENT_COEF)
+    assert 0 < clipped < n, "only one branch of the clip is tested"
+    for index in np.ndindex(outputs.shape):
         step = np.zeros_like(outputs)
-        step[place] = 1e-6
-        slope = (surrogate(head, outputs + step, *given) - surrogate(head, outputs - step, *given)) / 2e-6
-        assert found[place] == pytest.approx(slope, abs=2e-8)
+        step[index] = 1e-6
+        slope = (
+            surrogate(distribution, outputs + step, *given) - surrogate(distribution, outputs - step, *given)
+        ) / 2e-6
+        assert gradient[index] == pytest.approx(slope, abs=2e-8)
 
 
-def test_gaussian_log_probability_is_scipys():
+def test_gaussian_log_probability_and_entropy_match_scipy():
     rng = np.random.default_rng(1)
-    head, outputs = Gaussian(2), rng.normal(size=(50, 4))
-    actions, log_probs = head.sample(outputs, [rng] * 50)
+    distribution, outputs = Gaussian(2), rng.normal(size=(50, 4))
+    actions, log_probs = distribution.sample(outputs, [rng] * 50)
     expected = stats.norm(outputs[:, :2], np.exp(outputs[:, 2:])).logpdf(actions).sum(axis=1)
     np.testing.assert_allclose(log_probs, expected, rtol=1e-12)
-    (_, entropy, kl, _), _ = head.surrogate(outputs, actions, log_probs, np.ones(50), CLIP, 0.0)
+    (_, entropy, kl, _), _ = distribution.surrogate(outputs, actions, log_probs, np.ones(50), CLIP, 0.0)
     assert entropy == pytest.approx(stats.norm(0, np.exp(outputs[:, 2:])).entropy().sum())
-    assert abs(kl) < 1e-10, "a ratio of one everywhere"
+    assert abs(kl) < 1e-10, "a ratio differs from 1"
 
 
-def test_gaussian_draws_have_mean_and_deviation():
+def test_gaussian_samples_have_the_mean_and_deviation():
     rng = np.random.default_rng(2)
     outputs = np.tile([1.0, -2.0, np.log(0.5), np.log(3.0)], (20_000, 1))
     actions, _ = Gaussian(2).sample(outputs, [rng] * 20_000)
@@ -56,7 +58,7 @@ def test_gaussian_draws_have_mean_and_deviation():
         assert stats.kstest(actions[:, column], "norm", (mean, deviation)).pvalue > 1e-4
 
 
-def test_many_draws_at_once_are_those_one_by_one():
+def test_batched_samples_equal_single_draws():
     rng = np.random.default_rng(3)
     logits = 2 * rng.normal(size=(200, 5))
     generators = [np.random.default_rng(seed) for seed in range(200)]
@@ -67,102 +69,104 @@ def test_many_draws_at_once_are_those_one_by_one():
 
 
 @pytest.mark.parametrize("free", [0, 2])
-def test_dense_gradient_is_the_finite_difference(free):
+def test_mlp_gradient_is_the_finite_difference(free):
     rng = np.random.default_rng(4)
     net = MLP(5, 4, free, rng, hidden=6, dtype=np.float64)
     net.theta[...] += 0.3 * rng.normal(size=net.theta.size)
     x, d_outputs = rng.normal(size=(7, 5)), rng.normal(size=(7, 5))
     net.forward(x)
-    found = net.backward(d_outputs)
-    assert found.shape == net.theta.shape
-    for place in range(net.theta.size):
-        kept = net.theta[place]
+    gradient = net.backward(d_outputs)
+    assert gradient.shape == net.theta.shape
+    for index in range(net.theta.size):
+        original = net.theta[index]
         values = []
         for step in (1e-6, -1e-6):
-            net.theta[place] = kept + step
+            net.theta[index] = original + step
             values.append((net.forward(x) * d_outputs).sum())
-        net.theta[place] = kept
-        assert found[place] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-7)
+        net.theta[index] = original
+        assert gradient[index] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-7)
 
 
-def test_dense_starts_orthogonal():
+def test_mlp_initialisation_is_orthogonal():
     net = MLP(4, 3, 0, np.random.default_rng(5), hidden=16)
     first, second = net.theta[: 4 * 16].reshape(4, 16), net.theta[80 : 80 + 256].reshape(16, 16)
     np.testing.assert_allclose(first @ first.T, 2 * np.eye(4), atol=1e-5)
     np.testing.assert_allclose(second @ second.T, 2 * np.eye(16), atol=1e-5)
 
 
-class Lived:
-    """A trajectory of vectors, as far as ``CustomPolicy`` looks at one."""
+class VectorTrajectory:
+    """A trajectory of vectors, with the attributes that ``CustomPolicy`` reads."""
 
     def __init__(self, seen):
         self.seen, self.length = list(seen), len(seen)
 
 
-def own(function, head, inputs, norm=None):
-    return CustomPolicy(function, head, inputs, False, norm, norm is not None)
+def custom_policy(function, distribution, inputs, norm=None):
+    return CustomPolicy(function, distribution, inputs, False, norm, norm is not None)
 
 
-def test_what_was_played_is_what_is_learned_from():
-    """Acting and learning see the same outputs, on scaled observations, whatever was computed in between."""
+def test_sampling_and_learning_compute_the_same_outputs():
+    """Normalised observations give the same outputs for sampling and learning, also after other forward passes."""
     rng = np.random.default_rng(6)
     norm = RunningNorm(np.zeros(3))
     norm.merge(norm.sums(5 + 2 * rng.normal(size=(100, 3)), np.zeros(100)))
-    policy = own(MLP(3, 4, 2, rng), Gaussian(2), 3, norm)
-    seen = (5 + 2 * rng.normal(size=(8, 3))).astype(np.float32)
-    played = policy.sample(seen, [np.random.default_rng(9)] * 8)
-    x = policy.batch([Lived(seen[:3]), Lived([]), Lived(seen[3:])])
-    policy.forward(0 * policy.theta, x)  # another's parameters
+    policy = custom_policy(MLP(3, 4, 2, rng), Gaussian(2), 3, norm)
+    observations = (5 + 2 * rng.normal(size=(8, 3))).astype(np.float32)
+    sampled = policy.sample(observations, [np.random.default_rng(9)] * 8)
+    x = policy.batch([VectorTrajectory(observations[:3]), VectorTrajectory([]), VectorTrajectory(observations[3:])])
+    policy.forward(0 * policy.theta, x)  # with other parameters
     outputs, _ = policy.forward(policy.theta, policy.pick(x, np.arange(8)))
-    np.testing.assert_allclose(outputs[:, -1], [value for value, _, _ in played], rtol=1e-6)
-    again = policy.sample(seen, [np.random.default_rng(9)] * 8)
-    np.testing.assert_array_equal([a for _, a, _ in again], [a for _, a, _ in played])
+    np.testing.assert_allclose(outputs[:, -1], [value for value, _, _ in sampled], rtol=1e-6)
+    again = policy.sample(observations, [np.random.default_rng(9)] * 8)
+    np.testing.assert_array_equal([a for _, a, _ in again], [a for _, a, _ in sampled])
     assert abs(x.mean()) < 0.5 and 0.5 < x.std() < 1.5
 
 
-class Spoilt(MLP):
+class ShortGradient(MLP):
     """A policy whose gradient lacks a parameter."""
 
     def backward(self, d_outputs):
         return super().backward(d_outputs)[:-1]
 
 
-def test_a_gradient_of_another_size_is_refused():
+def test_gradient_or_outputs_of_wrong_shape_are_refused():
     rng = np.random.default_rng(7)
-    policy = own(Spoilt(3, 2, 0, rng), Categorical(2), 3)
+    policy = custom_policy(ShortGradient(3, 2, 0, rng), Categorical(2), 3)
     policy.forward(policy.theta, np.zeros((4, 3), np.float32))
     with pytest.raises(RunError, match=r"backward gave \(\d+,\), and theta is \(\d+,\)"):
         policy.backward(policy.theta, None, None, np.zeros((4, 3), np.float32), np.zeros_like(policy.theta))
-    policy = own(MLP(3, 4, 0, rng), Categorical(2), 3)
+    policy = custom_policy(MLP(3, 4, 0, rng), Categorical(2), 3)
     with pytest.raises(RunError, match=r"forward gave \(4, 5\), not \(4, 3\)"):
         policy.forward(policy.theta, np.zeros((4, 3), np.float32))
 
 
 @pytest.mark.parametrize("theta", [np.zeros(3), np.zeros((2, 2), np.float32), [0.0], np.zeros(0, np.float32)])
-def test_parameters_that_cannot_be_exchanged_are_refused(theta):
+def test_invalid_theta_is_refused(theta):
     function = MLP(3, 2, 0, np.random.default_rng(8))
     function.theta = theta
     with pytest.raises(TypeError, match="theta must be"):
-        own(function, Categorical(2), 3)
+        custom_policy(function, Categorical(2), 3)
 
 
-# -- scaling --------------------------------------------------------------------------------------------
+# -- running normalisation ------------------------------------------------------------------------------
 
 
-def test_scaler_has_the_mean_and_deviation_of_all_it_saw():
-    """Merged over rounds and envs of any length, with a mean that is large beside the deviation."""
+def test_running_norm_has_the_mean_and_deviation_of_all_observations():
+    """Sums are merged over rounds and envs of any length. The mean is large compared to the deviation."""
     rng = np.random.default_rng(10)
-    seen = 1e4 + rng.normal(size=(600, 3)) * [1, 10, 0.01]
-    norm = RunningNorm(seen[0])
-    for envs in np.split(seen, [100, 101, 101, 350]):
+    observations = 1e4 + rng.normal(size=(600, 3)) * [1, 10, 0.01]
+    norm = RunningNorm(observations[0])
+    for envs in np.split(observations, [100, 101, 101, 350]):
         parts = [norm.sums(env, np.zeros(len(env))) for env in np.array_split(envs, 3)]
         norm.merge(sum(parts))
-    scaled = norm.scaled(seen)
-    np.testing.assert_allclose(scaled, np.clip((seen - seen.mean(0)) / seen.std(0), -LIMIT, LIMIT), atol=1e-6)
-    assert norm.reward_factor == 1.0, "returns that are all the same are left as they are"
+    scaled = norm.scaled(observations)
+    np.testing.assert_allclose(
+        scaled, np.clip((observations - observations.mean(0)) / observations.std(0), -LIMIT, LIMIT), atol=1e-6
+    )
+    assert norm.reward_factor == 1.0, "constant returns are scaled"
 
 
-def test_scaler_brings_returns_to_deviation_one():
+def test_running_norm_scales_returns_to_deviation_1():
     rng = np.random.default_rng(11)
     norm, gamma = RunningNorm(), 0.9
     rewards, ends = 100 * rng.normal(size=500), rng.random(500) < 0.05

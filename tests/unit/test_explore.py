@@ -1,4 +1,4 @@
-"""Where nothing is rewarded: games with a preference, and updates that are not led by the errors of values."""
+"""Exploration: a game after one without reward has a random preference for actions."""
 
 import json
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.config.errors import UsageError
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.rollout import Env, Player
@@ -23,23 +22,23 @@ def config_of(name, *flags):
     return parse_train(["--env-id", f"ALE/{name}-v5", *map(str, (*short, *flags))])[0]
 
 
-def test_a_preference_is_added_to_the_logits_and_told():
+def test_preference_is_added_to_the_logits_and_log_probs():
     network = Network(np.array([[0.5], [1.0]]), np.zeros(1))
     network.last = np.array([[1.0, 2.0, -1.0, 7.0]])
-    preferences, seen = ([0.0, -3.0, 2.0], None), [np.array([0]), np.array([1])]
+    preferences, observations = ([0.0, -3.0, 2.0], None), [np.array([0]), np.array([1])]
     logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + [preferences[0], [0.0] * 3]
     log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     counts = np.zeros((2, 3))
     for chance in range(4000):
-        drawn = network.sample(seen, [np.random.default_rng([chance, each]) for each in range(2)], preferences)
+        drawn = network.sample(observations, [np.random.default_rng([chance, each]) for each in range(2)], preferences)
         for row, (value, action, log_prob) in enumerate(drawn):
             counts[row, action] += 1
             assert value == (3.5, 7.0)[row] and log_prob == pytest.approx(log_pi[row, action])
     np.testing.assert_allclose(counts / 4000, np.exp(log_pi), atol=0.03)
 
 
-def test_a_game_has_a_preference_if_the_one_before_paid_nothing():
-    """20 steps of Freeway pay nothing. The preference stays all game, and the next game has another."""
+def test_game_after_one_without_reward_has_a_preference():
+    """20 steps of Freeway give no reward. A preference is constant within a game and differs between games."""
     config = config_of("Freeway")
     env = Env(0, config, FREEWAY)
     player = Player([env], FREEWAY.codes, config, PhaseTimer())
@@ -48,44 +47,41 @@ def test_a_game_has_a_preference_if_the_one_before_paid_nothing():
     while len(found) < 5:
         found.append((env.steps, env.preference))
         player.play(network) if len(found) < 3 else player._step([env], network)
-    assert found[0] == (0, None), "nothing is known of a game before the first"
-    assert found[1][1] != found[2][1] and len(found[1][1]) == 3, "each game has its own"
-    assert found[3][1] == found[4][1] and found[4][0] == found[3][0] + 1, "it stays for a game"
+    assert found[0] == (0, None), "the first game has a preference"
+    assert found[1][1] != found[2][1] and len(found[1][1]) == 3, "two games have the same preference"
+    assert found[3][1] == found[4][1] and found[4][0] == found[3][0] + 1, "the preference changes within a game"
     env.paid = True
     env.begin()
     assert env.preference is None
 
 
-def test_a_rewarded_game_is_followed_by_one_without():
-    config = config_of("Pong", "--explore", 1, "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
+def test_game_after_a_rewarded_one_has_no_preference():
+    config = config_of("Pong", "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
     pong = atari_spec.learn(config)
     env = Env(0, config, pong)
-    (lived,) = Player([env], pong.codes, config, PhaseTimer()).play(factory.make_policy(config, pong).expand())
-    assert lived.rewards.any() and env.paid
+    (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(factory.make_policy(config, pong).expand())
+    assert trajectory.rewards.any() and env.paid
     env.begin()
     assert env.preference is None and not env.paid
 
 
-def test_a_preference_goes_on_from_a_checkpoint():
+def test_preference_is_restored_from_a_checkpoint():
     config = config_of("Freeway")
-    env, again = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
+    env, restored = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
     network = factory.make_policy(config, FREEWAY).expand()
     Player([env], FREEWAY.codes, config, PhaseTimer()).play(network)
     arrays, facts = env.state()
-    again.restore(arrays, json.loads(json.dumps(facts)))
-    assert again.preference == env.preference and env.preference is not None
-    both = [Player([each], FREEWAY.codes, config, PhaseTimer()).play(network)[0] for each in (env, again)]
+    restored.restore(arrays, json.loads(json.dumps(facts)))
+    assert restored.preference == env.preference and env.preference is not None
+    both = [Player([each], FREEWAY.codes, config, PhaseTimer()).play(network)[0] for each in (env, restored)]
     np.testing.assert_array_equal(both[0].actions, both[1].actions)
     np.testing.assert_array_equal(both[0].log_probs, both[1].log_probs)
-    for wrong in ([1.0], [0.0, 1.0, float("nan")], ["a", "b", "c"]):
+    for malformed in ([1.0], [0.0, 1.0, float("nan")], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="malformed preference|could not convert"):
-            again.restore(arrays, facts | {"preference": wrong})
+            restored.restore(arrays, facts | {"preference": malformed})
 
 
-def test_who_explores():
-    assert config_of("Freeway").explore == config_of("Pong").explore == 1
-    assert Env(0, config_of("Freeway"), FREEWAY).explore == 1
+def test_there_are_no_preferences_with_reinforce():
+    assert Env(0, config_of("Freeway"), FREEWAY).explores
     for name in ("--preset", "karpathy"), ("--method", "reinforce"):
-        assert Env(0, config_of("Freeway", *name), FREEWAY).explore == 0
-        with pytest.raises(UsageError, match="--explore has no effect on --method reinforce"):
-            config_of("Pong", *name, "--explore", 1)
+        assert not Env(0, config_of("Freeway", *name), FREEWAY).explores

@@ -1,4 +1,4 @@
-"""Checkpoints that someone damaged or forged: one error of our own, little memory, and nothing is executed."""
+"""Damaged and forged checkpoints raise CheckpointError, use little memory and execute no code."""
 
 import json
 import os
@@ -15,70 +15,70 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import run_state
 from pg_mpi.run.trainer import Trainer
 
-WORDS = ["--envs-per-rank", "2", "--hidden", "8", "--sync", "steps", "--num-steps", "32", "--minibatch-size", "64"]
+ARGS = ["--envs-per-rank", "2", "--hidden", "8", "--sync", "steps", "--num-steps", "32", "--minibatch-size", "64"]
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Arrays and facts of a real run's checkpoint, and its file's bytes."""
+    """Return arrays and facts of a run's checkpoint, and the bytes of its file."""
     folder = tmp_path_factory.mktemp("run")
-    trainer = Trainer(World(), *parse_train(["--run-dir", str(folder), *WORDS]))
+    trainer = Trainer(World(), *parse_train(["--run-dir", str(folder), *ARGS]))
     trainer.save()
     (path,) = checkpoint_file.candidates(str(folder))
     with open(path, "rb") as file:
         return *checkpoint_file.load(path), file.read()
 
 
-def take_up(path, folder):
-    """All that a trainer does with a checkpoint."""
-    Trainer(World(), *parse_train(["--run-dir", str(folder), "--resume", str(path), *WORDS]))
+def resume(path, folder):
+    """Start a trainer that resumes from a checkpoint."""
+    Trainer(World(), *parse_train(["--run-dir", str(folder), "--resume", str(path), *ARGS]))
 
 
 def damage(content, rng):
-    """The bytes of a file, spoilt in one of several ways."""
-    spoilt, way = bytearray(content), rng.integers(5)
-    if way == 0:
-        for at in rng.integers(0, len(spoilt), rng.integers(1, 20)):
-            spoilt[at] ^= 1 << rng.integers(8)
-    elif way == 1:
-        del spoilt[rng.integers(len(spoilt)) :]
-    elif way == 2:
-        at, size = rng.integers(len(spoilt)), rng.integers(1, 5000)
-        spoilt[at : at + size] = bytes(len(spoilt[at : at + size]))
-    elif way == 3:  # in the directory at the end, or in the first header, where names, sizes and shapes stand
+    """Damage the bytes of a file in one of five ways."""
+    damaged, kind = bytearray(content), rng.integers(5)
+    if kind == 0:
+        for at in rng.integers(0, len(damaged), rng.integers(1, 20)):
+            damaged[at] ^= 1 << rng.integers(8)
+    elif kind == 1:
+        del damaged[rng.integers(len(damaged)) :]
+    elif kind == 2:
+        at, size = rng.integers(len(damaged)), rng.integers(1, 5000)
+        damaged[at : at + size] = bytes(len(damaged[at : at + size]))
+    elif kind == 3:  # in the zip directory at the end, or in the first header: names, sizes and shapes
         at = rng.integers(-900, 0) if rng.random() < 0.5 else rng.integers(200)
-        spoilt[at] = rng.integers(256)
+        damaged[at] = rng.integers(256)
     else:
-        a, b = np.sort(rng.integers(0, len(spoilt), 2))
-        spoilt[a:b] = spoilt[a:b][::-1]
-    return bytes(spoilt)
+        a, b = np.sort(rng.integers(0, len(damaged), 2))
+        damaged[a:b] = damaged[a:b][::-1]
+    return bytes(damaged)
 
 
-def test_damaged_files(tmp_path, saved):
+def test_damaged_files_are_refused_with_little_memory(tmp_path, saved):
     _, facts, content = saved
     path, rng = tmp_path / "step.npz", np.random.default_rng(0)
-    refused = most = 0
+    refused = peak = 0
     tracemalloc.start()
     for _ in range(400):
         path.write_bytes(damage(content, rng))
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         try:
-            assert checkpoint_file.load(str(path))[1] == facts, "a file with other content passed"
+            assert checkpoint_file.load(str(path))[1] == facts, "a file with changed content is loaded"
         except CheckpointError as error:
             assert "\n" not in str(error)
             refused += 1
-        most = max(most, tracemalloc.get_traced_memory()[1] - before)
+        peak = max(peak, tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()
-    assert refused > 200 and most < 2 * len(content)
+    assert refused > 200 and peak < 2 * len(content)
 
 
 @pytest.mark.parametrize(
     "shape, dtype",
     [((10**12,), "<f4"), ((2**40, 2**40), "<f4"), ((-5,), "<f4"), ((3,), "|O"), ((3,), "<U9"), ((3,), "<c8")],
 )
-def test_a_header_that_lies_costs_nothing(tmp_path, shape, dtype):
-    path = tmp_path / "lies.npz"
+def test_forged_array_header_uses_little_memory(tmp_path, shape, dtype):
+    path = tmp_path / "forged.npz"
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(
@@ -91,7 +91,7 @@ def test_a_header_that_lies_costs_nothing(tmp_path, shape, dtype):
     tracemalloc.stop()
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_named_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(CheckpointError, match="not a file"):
         checkpoint_file.load(str(tmp_path / "pipe.npz"))
@@ -105,22 +105,22 @@ FORGED = {
     "no optimizer": lambda arrays, facts: arrays.pop("optimizer"),
     "backgrounds of another screen": lambda arrays, facts: arrays.update(backgrounds=arrays["backgrounds"][:, :7]),
     "no backgrounds": lambda arrays, facts: arrays.update(backgrounds=arrays["backgrounds"][:0]),
-    "an emulator cut short": lambda arrays, facts: arrays.update(emulators=arrays["emulators"][:-100]),
-    "sizes of emulators": lambda arrays, facts: arrays.update(emulator_sizes=np.array([-1, 10**9])),
-    "encoder of one env": lambda arrays, facts: arrays.update(encoder_sizes=arrays["encoder_sizes"][:1]),
-    "encoders cut off": lambda arrays, facts: arrays.update(encoders=arrays["encoders"][:-3]),
-    "facts of nothing": lambda arrays, facts: facts.clear(),
+    "a truncated emulator": lambda arrays, facts: arrays.update(emulators=arrays["emulators"][:-100]),
+    "invalid emulator sizes": lambda arrays, facts: arrays.update(emulator_sizes=np.array([-1, 10**9])),
+    "encoder of one env only": lambda arrays, facts: arrays.update(encoder_sizes=arrays["encoder_sizes"][:1]),
+    "truncated encoders": lambda arrays, facts: arrays.update(encoders=arrays["encoders"][:-3]),
+    "empty facts": lambda arrays, facts: facts.clear(),
     "another format": lambda arrays, facts: facts.update(format="2"),
     "an unknown setting": lambda arrays, facts: facts["identity"].update(colour="red"),
     "a setting of another type": lambda arrays, facts: facts["identity"].update(hidden=[8]),
     "a huge setting": lambda arrays, facts: facts["identity"].update(hidden=10**15),
     "no codes": lambda arrays, facts: facts.pop("codes"),
-    "codes that are none": lambda arrays, facts: facts.update(codes="fire"),
+    "invalid codes": lambda arrays, facts: facts.update(codes="fire"),
     "no counters": lambda arrays, facts: facts.update(learner={}),
-    "a counters of words": lambda arrays, facts: facts["counters"].update(recent="none"),
-    "envs that are no list": lambda arrays, facts: facts.update(envs=7),
+    "counters of strings": lambda arrays, facts: facts["counters"].update(recent="none"),
+    "envs is not a list": lambda arrays, facts: facts.update(envs=7),
     "no envs": lambda arrays, facts: facts.update(envs=[]),
-    "a stream without a state": lambda arrays, facts: facts["envs"][0].update(streams=[{}, {}, {}]),
+    "streams without a state": lambda arrays, facts: facts["envs"][0].update(streams=[{}, {}, {}]),
     "a stream of another generator": lambda arrays, facts: facts["envs"][0]["streams"][0].update(
         bit_generator="MT19937"
     ),
@@ -128,30 +128,30 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED.keys())
-def test_forged_contents_with_a_good_checksum(tmp_path, saved, forge):
+def test_forged_content_with_a_valid_checksum_is_refused(tmp_path, saved, forge):
     arrays, facts, _ = saved
     arrays, facts = dict(arrays), json.loads(json.dumps(facts))
     forge(arrays, facts)
     path = tmp_path / "forged.npz"
     checkpoint_file.save(str(path), arrays, facts)
-    with pytest.raises(Exception) as caught:
-        take_up(path, tmp_path / "run")
-    assert isinstance(caught.value, run_state.UsageError), repr(caught.value)
-    assert "\n" not in str(caught.value)
+    with pytest.raises(Exception) as refused:
+        resume(path, tmp_path / "run")
+    assert isinstance(refused.value, run_state.UsageError), repr(refused.value)
+    assert "\n" not in str(refused.value)
     assert not checkpoint_file.candidates(str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
-    "found, said",
+    "version, message",
     [
         (run_state.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
         (run_state.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
     ],
 )
-def test_a_checkpoint_of_another_version_is_named_so(tmp_path, saved, found, said):
+def test_checkpoint_of_another_version_is_refused(tmp_path, saved, version, message):
     arrays, facts, _ = saved
     path = tmp_path / "other.npz"
-    checkpoint_file.save(str(path), dict(arrays), {**facts, "format": found})
-    with pytest.raises(CheckpointError, match=f"other.npz {said}"):
-        take_up(path, tmp_path / "run")
+    checkpoint_file.save(str(path), dict(arrays), {**facts, "format": version})
+    with pytest.raises(CheckpointError, match=f"other.npz {message}"):
+        resume(path, tmp_path / "run")
     assert not checkpoint_file.candidates(str(tmp_path / "run"))

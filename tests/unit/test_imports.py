@@ -1,11 +1,11 @@
-"""Imports point down only, and each outside library has one door."""
+"""Imports point to lower levels only, and each library is imported in one place."""
 
 import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "pg_mpi"
 
-#: From the entry points down to the leaves: a module may import only what stands on a lower level.
+#: Levels, from the entry points to the leaves. A module imports only from its own package and from lower levels.
 LEVELS = [
     ["tune"],
     ["train", "evaluate", "doctor", "report", "bandit"],
@@ -16,7 +16,7 @@ LEVELS = [
     ["config"],
     ["__init__"],
 ]
-DOORS = {
+IMPORTED_BY = {
     "mpi4py": {"mpi/world.py", "mpi/ulfm.py", "mpi/failure_vote.py"},
     "ale_py": {"env/atari.py", "env/action_set.py"},
     "gymnasium": {"env/gym_spec.py"},
@@ -44,46 +44,48 @@ def imports():
                 yield path.relative_to(PACKAGE).as_posix(), name
 
 
-def room(name):
-    """The top-level part of a dotted module or a file of the package."""
+def package_of(name):
+    """Return the first part of a dotted module name below ``pg_mpi``."""
     return name.split(".")[1] if name.count(".") else "__init__"
 
 
-def test_arrows_point_down():
-    seen = 0
+def test_imports_point_to_lower_levels():
+    checked = 0
     for path, name in imports():
         if not name.startswith("pg_mpi."):
             continue
-        source, target = path.removesuffix(".py").split("/")[0], room(name)
+        source, target = path.removesuffix(".py").split("/")[0], package_of(name)
         if target not in LEVEL_OF:
-            continue  # a name inside __init__, such as pg_mpi.STARTED
-        seen += 1
+            continue  # a name defined in pg_mpi/__init__.py
+        checked += 1
         if source != target:
-            assert LEVEL_OF[source] < LEVEL_OF[target], f"{path} imports {name}: that points up"
-    assert seen > 40
+            assert LEVEL_OF[source] < LEVEL_OF[target], f"{path} imports {name}, which is not on a lower level"
+    assert checked > 40
 
 
-def test_training_does_not_know_that_it_is_measured():
+def test_pg_mpi_does_not_import_scaling():
     for path, name in imports():
         assert name.split(".")[0] != "scaling", f"{path} imports {name}"
 
 
 def test_every_module_has_a_level():
-    rooms = {path.relative_to(PACKAGE).as_posix().removesuffix(".py").split("/")[0] for path in PACKAGE.rglob("*.py")}
-    assert rooms == set(LEVEL_OF)
+    packages = {
+        path.relative_to(PACKAGE).as_posix().removesuffix(".py").split("/")[0] for path in PACKAGE.rglob("*.py")
+    }
+    assert packages == set(LEVEL_OF)
 
 
-def test_each_library_has_one_door():
+def test_libraries_are_imported_only_by_listed_modules():
     for path, name in imports():
         library = name.split(".")[0]
-        if library in DOORS:
-            assert path in DOORS[library], f"{path} imports {library}"
+        if library in IMPORTED_BY:
+            assert path in IMPORTED_BY[library], f"{path} imports {library}"
 
 
-def test_policies_and_environments_know_no_mpi_and_no_files():
+def test_policy_env_and_learning_import_no_mpi_and_no_files():
     for path, name in imports():
         if path.startswith("learning/") and name.startswith("pg_mpi.mpi.interface"):
-            continue  # the protocol of the ranks
+            continue  # the protocol of the collectives
         if path.startswith(("policy/", "features/", "env/", "learning/")):
             assert not name.startswith(("pg_mpi.mpi", "pg_mpi.files")), f"{path} imports {name}"
         if path.startswith("policy/"):
@@ -93,7 +95,7 @@ def test_policies_and_environments_know_no_mpi_and_no_files():
             )
 
 
-#: What creates, changes or deletes a file: methods of any object, and functions of modules.
+#: Methods of any object, and functions of modules, that create, change or delete files.
 WRITERS = {"savez", "savez_compressed", "tofile", "dump", "write_text", "write_bytes", "touch", "mkdir", "unlink"}
 FUNCTIONS = {
     "os": {"open", "mkdir", "makedirs", "remove", "unlink", "rmdir", "rename", "replace", "truncate", "link"},
@@ -102,8 +104,8 @@ FUNCTIONS = {
 }
 
 
-def test_only_files_writes_files():
-    """Only files/ creates, changes or deletes files; the launcher deletes what killed Open MPI jobs left."""
+def test_only_the_files_package_writes_files():
+    """Only files/ creates, changes or deletes files. The launcher deletes stale segments of Open MPI."""
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if name.startswith("files/") or name == "mpi/launch/stale_segments.py":
@@ -120,12 +122,12 @@ def writes(call):
         module = ast.unparse(function.value)
         return function.attr in WRITERS or function.attr in FUNCTIONS.get(module, ())
     if isinstance(function, ast.Name) and function.id == "open":
-        modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+        modes = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
         return any(not isinstance(mode, ast.Constant) or set(mode.value) & set("wax+") for mode in modes)
     return False
 
 
-def test_the_rule_of_writers_finds_them():
+def test_writes_detects_calls_that_change_files():
     for text in ("open(p, 'w')", "open(p, mode='r+b')", "open(p, mode)", "os.replace(a, b)", "path.unlink()"):
         assert writes(ast.parse(text).body[0].value), text
     for text in ("open(p)", "open(p, mode='rb')", "text.replace(a, b)", "names.remove(a)"):

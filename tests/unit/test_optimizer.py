@@ -1,4 +1,4 @@
-"""Optimizers against their published formulas, written out plainly, and their touched-rows form."""
+"""Optimizers follow their published formulas, on all rows and on touched rows."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_adam_follows_algorithm_1():
         np.testing.assert_allclose(theta, expected, rtol=1e-12)
 
 
-def test_rmsprop_formula():
+def test_rmsprop_follows_its_formula():
     n, rate = 5, 1e-3
     theta = RNG.normal(size=n)
     expected, cache = theta.copy(), np.zeros(n)
@@ -43,7 +43,7 @@ def test_first_adam_step_is_the_learning_rate():
 
 @pytest.mark.parametrize("touched_each_time", [True, False])
 def test_rmsprop_on_touched_rows_equals_the_dense_step(touched_each_time):
-    """A zero gradient moves no weight and decays the cache: ``rest`` does exactly that."""
+    """A zero gradient changes no weight and decays the cache, as ``rest`` does."""
     n = 12
     dense, rows_only = RMSProp(n, dtype=np.float64), RMSProp(n, dtype=np.float64)
     theta = RNG.normal(size=n)
@@ -61,7 +61,7 @@ def test_rmsprop_on_touched_rows_equals_the_dense_step(touched_each_time):
         np.testing.assert_allclose(rows_only.state, dense.state, rtol=1e-12)
 
 
-def test_adam_leaves_untouched_rows_alone():
+def test_adam_does_not_change_untouched_rows():
     adam, theta = Adam(4), np.zeros(4, np.float32)
     adam.step(theta, np.ones(4, np.float32), adam.state, 0.1)
     before = adam.state.copy()
@@ -69,8 +69,8 @@ def test_adam_leaves_untouched_rows_alone():
     np.testing.assert_array_equal(adam.state, before)
 
 
-def test_a_unit_that_went_off_leaves_no_subnormal_numbers_behind():
-    """They would slow every later step down; that they are gone moves no weight."""
+def test_forget_removes_subnormal_moments():
+    """Subnormal numbers slow down later steps. Removing them changes no weight."""
     plain, cleaned = Adam(2), Adam(2)
     theta, other = np.zeros(2, np.float32), np.zeros(2, np.float32)
     subnormal = 0
@@ -86,7 +86,7 @@ def test_a_unit_that_went_off_leaves_no_subnormal_numbers_behind():
     np.testing.assert_array_equal(other, theta)
 
 
-def test_forgetting_keeps_what_counts():
+def test_forget_zeroes_only_tiny_moments():
     state = np.array([[1e-29, -1e-31, -1e-3, 0, 1e-44]], np.float32)
     forget(state)
     np.testing.assert_array_equal(state, np.array([[1e-29, 0, -1e-3, 0, 0]], np.float32))

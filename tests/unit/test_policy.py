@@ -1,17 +1,15 @@
-"""What the policy computes: against dense arithmetic, and as a distribution."""
+"""The sparse policy: outputs match dense arithmetic, and draws follow the softmax."""
 
 import numpy as np
 import pytest
 
-from pg_mpi.env import action_set as game_actions
-from pg_mpi.env.action_set import CODES
 from pg_mpi.policy.network import draw
 from pg_mpi.policy.sparse_mlp import SparseMLP
 
 INPUTS = 12_800
 
 
-def test_plain_policy_equals_dense_arithmetic():
+def test_outputs_equal_dense_arithmetic():
     rng = np.random.default_rng(0)
     policy = SparseMLP(INPUTS, 16, 3, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
@@ -28,7 +26,7 @@ def test_plain_policy_equals_dense_arithmetic():
 
 def test_signed_inputs_are_plus_minus_one():
     rng = np.random.default_rng(1)
-    policy = SparseMLP(INPUTS, 8, 2, parts=np.array([[1], [0]]), signed=True, plain=True, dtype=np.float64)
+    policy = SparseMLP(INPUTS, 8, 2, sigmoid=True, signed=True, plain=True, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, _, _ = policy.views(policy.theta)
     assert first.shape == (6400, 8) and policy.theta.size == 6400 * 8 + 8
@@ -42,22 +40,8 @@ def test_signed_inputs_are_plus_minus_one():
     np.testing.assert_allclose(learned[0], [logit, 0, 0], rtol=1e-12)
 
 
-def test_a_logit_is_the_sum_of_its_parts():
-    codes = [CODES[name] for name in ("NOOP", "FIRE", "UP", "LEFTFIRE", "UPLEFT")]
-    made_of = game_actions.parts(codes)
-    assert made_of == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]]
-    rng = np.random.default_rng(5)
-    policy = SparseMLP(100, 8, 5, parts=np.array(made_of), dtype=np.float64)
-    policy.theta[...] = rng.normal(size=policy.theta.size)
-    first, heads, bias, head_bias = policy.views(policy.theta)
-    x = first[7] + first[50]
-    up, left, fire, value = np.maximum(x[:8] + bias, 0) @ heads + x[8:] + head_bias
-    (outputs,) = policy.expand().forward([np.array([7, 50])])
-    np.testing.assert_allclose(outputs, [0, fire, up, left + fire, up + left, value], rtol=1e-12)
-
-
 @pytest.mark.parametrize("signed", [False, True])
-def test_a_refreshed_network_is_a_new_one(signed):
+def test_refreshed_network_equals_a_new_one(signed):
     rng = np.random.default_rng(4)
     policy = SparseMLP(200, 8, 3, signed=signed)
     policy.theta[...] = rng.normal(size=policy.theta.size)
@@ -71,18 +55,18 @@ def test_a_refreshed_network_is_a_new_one(signed):
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_playing_and_learning_compute_the_same(signed):
+def test_sampling_and_learning_compute_the_same_outputs(signed):
     rng = np.random.default_rng(3)
     policy = SparseMLP(INPUTS, 32, 3, signed=signed)
     policy.theta[...] = rng.normal(size=policy.theta.size) * 0.05
-    seen = [np.sort(rng.choice(INPUTS, n, replace=False)) for n in (0, 1, 65, 300)]
-    x = policy.gathered(np.concatenate(seen).astype(np.int32), np.array([len(each) for each in seen]))
-    played, (learned, _) = policy.expand().forward(seen), policy.forward(policy.theta, x)
-    np.testing.assert_allclose(played, learned, rtol=1e-4, atol=1e-5)
+    observations = [np.sort(rng.choice(INPUTS, n, replace=False)) for n in (0, 1, 65, 300)]
+    x = policy.gathered(np.concatenate(observations).astype(np.int32), np.array([len(each) for each in observations]))
+    sampled, (learned, _) = policy.expand().forward(observations), policy.forward(policy.theta, x)
+    np.testing.assert_allclose(sampled, learned, rtol=1e-4, atol=1e-5)
 
 
-def test_a_new_policy_is_nearly_uniform_and_every_unit_learns():
-    """The first layer starts at 0 and the units are on: the gradient reaches every one of them."""
+def test_initial_policy_is_nearly_uniform_and_all_units_have_gradients():
+    """The first layer starts at 0 and all units are active, so each of them has a gradient."""
     policy = SparseMLP(50, 8, 4)
     policy.initialise(np.random.default_rng(0))
     (outputs,) = policy.expand().forward([np.array([1, 2])])
@@ -93,17 +77,17 @@ def test_a_new_policy_is_nearly_uniform_and_every_unit_learns():
     assert np.count_nonzero(policy.views(out)[0][1]) >= 8
 
 
-def test_sample_follows_softmax():
+def test_draws_follow_the_softmax():
     logits = [0.5, -1.0, 2.0]
     expected = np.exp(logits) / np.exp(logits).sum()
     draws = [draw(logits, u) for u in (np.arange(30_000) + 0.5) / 30_000]
-    shares = np.bincount([action for action, _ in draws], minlength=3) / 30_000
-    np.testing.assert_allclose(shares, expected, atol=1e-4)
+    frequencies = np.bincount([action for action, _ in draws], minlength=3) / 30_000
+    np.testing.assert_allclose(frequencies, expected, atol=1e-4)
     for action, log_prob in draws[::1000]:
         assert log_prob == pytest.approx(np.log(expected[action]))
 
 
-def test_sample_at_the_edges():
+def test_draws_at_the_limits():
     assert draw([0.0, 0.0], 0.0)[0] == 0
     assert draw([0.0, 0.0], np.nextafter(1.0, 0.0))[0] == 1
     assert draw([1000.0, -1000.0], 0.999999)[0] == 0

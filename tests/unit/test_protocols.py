@@ -1,4 +1,4 @@
-"""Every class that follows a protocol has its methods, with the same parameters."""
+"""Classes have the methods of their protocols, with the same parameters."""
 
 import inspect
 
@@ -25,7 +25,7 @@ from pg_mpi.policy.network import Network
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from scaling.model.virtual.world import VirtualWorld
 
-FOLLOWERS = {
+IMPLEMENTATIONS = {
     Collectives: [World, VirtualWorld],
     EnvSpec: [AtariSpec, GymSpec],
     Environment: [AtariGame, GymEnv],
@@ -34,19 +34,21 @@ FOLLOWERS = {
     interface.Network: [Network, CustomPolicy],
     interface.Policy: [SparseMLP, CustomPolicy],
 }
-SET_BY_INSTANCES = {"lives", "clock", "cpu_clock"}  # a bound method of what they wrap, or a function of the class
+SET_BY_INSTANCES = {"clock", "cpu_clock"}  # set in the constructor, or a function on the class
 
 
-@pytest.mark.parametrize(("protocol", "follower"), [(p, f) for p, each in FOLLOWERS.items() for f in each])
-def test_a_class_follows_its_protocol(protocol, follower):
+@pytest.mark.parametrize(("protocol", "implementation"), [(p, f) for p, each in IMPLEMENTATIONS.items() for f in each])
+def test_class_implements_its_protocol(protocol, implementation):
     methods = {name: f for name, f in vars(protocol).items() if inspect.isfunction(f) and name[0] != "_"}
     assert methods
-    for name, wanted in methods.items():
+    for name, method in methods.items():
         if name in SET_BY_INSTANCES:
             continue
-        found = inspect.signature(getattr(follower, name)).parameters
-        named = [parameter for parameter in inspect.signature(wanted).parameters if parameter != "self"]
+        found = inspect.signature(getattr(implementation, name)).parameters
+        expected = [parameter for parameter in inspect.signature(method).parameters if parameter != "self"]
         given = [parameter for parameter in found if parameter != "self"]
-        assert given[: len(named)] == named, f"{follower.__name__}.{name}{tuple(given)}, not {tuple(named)}"
-        extra = list(found.values())[len(found) - (len(given) - len(named)) :]
+        assert given[: len(expected)] == expected, (
+            f"{implementation.__name__}.{name}{tuple(given)}, not {tuple(expected)}"
+        )
+        extra = list(found.values())[len(found) - (len(given) - len(expected)) :]
         assert all(each.default is not each.empty for each in extra)

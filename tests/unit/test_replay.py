@@ -1,4 +1,4 @@
-"""Return-weighted replay: against numpy's own sampling without replacement, and against a naive list."""
+"""The replay buffer: draws follow numpy's sampling without replacement, contents follow a list."""
 
 from collections import Counter
 from itertools import permutations
@@ -14,7 +14,7 @@ from pg_mpi.learning.self_imitation.sum_tree import FAN, GRID, SumTree
 
 
 def weights(returns):
-    """The story's: shifted so that the worst return below 0 weighs nothing."""
+    """Return the sampling weights: the returns, shifted so that the lowest negative return has weight 0."""
     return returns + abs(min(returns.min(), 0.0))
 
 
@@ -25,11 +25,11 @@ def tree_of(returns, capacity=None):
 
 
 def probability(order, w):
-    """Of drawing exactly these, in this order, without replacement."""
-    left, chance = w.sum(), 1.0
+    """Return the probability of drawing these places in this order, without replacement."""
+    total, chance = w.sum(), 1.0
     for place in order:
-        chance *= w[place] / left
-        left -= w[place]
+        chance *= w[place] / total
+        total -= w[place]
     return chance
 
 
@@ -44,40 +44,40 @@ RETURNS = {
 
 @pytest.mark.parametrize("name", RETURNS)
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_every_ordered_draw_is_as_likely_as_it_should_be(name, count):
+def test_ordered_draws_have_their_exact_probabilities(name, count):
     returns = np.array(RETURNS[name])
     tree, rng, draws = tree_of(returns), np.random.default_rng(1), 6_000
-    seen = Counter(tuple(tree.draw(count, rng).tolist()) for _ in range(draws))
+    counts = Counter(tuple(tree.draw(count, rng).tolist()) for _ in range(draws))
     expected = {order: probability(order, weights(returns)) for order in permutations(range(5), count)}
     expected = {order: chance for order, chance in expected.items() if chance > 0}
-    assert seen.keys() <= expected.keys() and sum(expected.values()) == pytest.approx(1)
-    observed = [seen[order] for order in expected]
+    assert counts.keys() <= expected.keys() and sum(expected.values()) == pytest.approx(1)
+    observed = [counts[order] for order in expected]
     assert stats.chisquare(observed, draws * np.array(list(expected.values()))).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("size, count", [(1, 1), (FAN, 4), (FAN + 1, 5), (1000, 64), (5000, 256)])
-def test_the_same_distribution_as_numpy_s_choice(size, count):
-    """Over rings that are partly filled, and whose minimum comes and goes: which returns, and how often each place."""
+def test_draws_have_the_distribution_of_numpys_choice(size, count):
+    """The tree is partly filled and its minimum changes. Compares drawn returns and the counts of places."""
     rng = np.random.default_rng(size)
     tree = SumTree(size + 7)
     returns = np.round(rng.normal(-0.5, 2, size) / GRID) * GRID
     tree.write(np.arange(size), returns)
     for turn in range(3):
-        ours = np.concatenate([tree.draw(count, rng) for _ in range(200)])
+        drawn = np.concatenate([tree.draw(count, rng) for _ in range(200)])
         p = weights(returns)
         p = p / p.sum() if p.sum() else np.full(size, 1 / size)
-        numpys = np.concatenate([rng.choice(size, count, replace=False, p=p) for _ in range(200)])
-        assert stats.ks_2samp(returns[ours], returns[numpys]).pvalue > 1e-4
-        both = np.stack([np.bincount(drawn, minlength=size) for drawn in (ours, numpys)])
+        by_numpy = np.concatenate([rng.choice(size, count, replace=False, p=p) for _ in range(200)])
+        assert stats.ks_2samp(returns[drawn], returns[by_numpy]).pvalue > 1e-4
+        both = np.stack([np.bincount(each, minlength=size) for each in (drawn, by_numpy)])
         often = both.sum(axis=0) >= 20
         if often.sum() > 1:
             assert stats.chi2_contingency(both[:, often]).pvalue > 1e-4
         worst = returns.argmin()
-        returns[worst] = [9.0, -6.0, 0.5][turn]  # the minimum leaves, a lower one comes, and goes
+        returns[worst] = [9.0, -6.0, 0.5][turn]  # remove the minimum, add a lower one, remove that
         tree.write(np.array([worst]), returns[[worst]])
 
 
-def test_who_weighs_nothing_comes_last_and_evenly():
+def test_zero_weights_are_drawn_last_and_uniformly():
     tree, rng = tree_of([-1.0, 3.0, -1.0, -1.0, 1.0]), np.random.default_rng(0)
     last = Counter()
     for _ in range(6000):
@@ -91,7 +91,7 @@ def test_who_weighs_nothing_comes_last_and_evenly():
     assert sorted(zero.draw(40, rng)) == list(range(40))
 
 
-def test_a_draw_leaves_no_trace():
+def test_draw_does_not_change_the_tree():
     rng = np.random.default_rng(3)
     tree = tree_of(rng.normal(size=300))
     before = [level.copy() for level in (*tree._sums, *tree._counts, *tree._least)]
@@ -101,8 +101,8 @@ def test_a_draw_leaves_no_trace():
         np.testing.assert_array_equal(old, new)
 
 
-def test_a_million_of_which_few_weigh():
-    """The sums are exact: after many a change of large returns, what weighs nothing is still never drawn."""
+def test_zero_weights_among_a_million_are_not_drawn():
+    """The sums are exact: after changes of large returns, places of weight 0 are still not drawn."""
     rng = np.random.default_rng(0)
     tree = tree_of(rng.uniform(-2000, 2000, 1_000_000))
     tree.write(np.arange(1_000_000), np.full(1_000_000, -0.1))
@@ -111,7 +111,7 @@ def test_a_million_of_which_few_weigh():
         assert set(tree.draw(2, rng).tolist()) == {123_456, 999_999}
 
 
-def test_bad_calls():
+def test_invalid_draws_and_returns_are_refused():
     tree = tree_of([1.0, 2.0])
     with pytest.raises(ValueError, match="3 cannot be drawn from 2"):
         tree.draw(3, np.random.default_rng(0))
@@ -120,20 +120,20 @@ def test_bad_calls():
             tree.write(np.array([0]), np.array([bad]))
 
 
-# -- the ring -------------------------------------------------------------------------------------------------
+# -- the buffer -----------------------------------------------------------------------------------------------
 
 
-class NaiveRing:
-    """A list of transitions, and the two limits."""
+class ListBuffer:
+    """A replay buffer as a list of transitions, with the same two limits."""
 
     def __init__(self, capacity):
-        self.capacity, self.kept = capacity, []
+        self.capacity, self.items = capacity, []
 
     def add(self, transitions):
         for each in transitions:
-            self.kept.append(each)
-        while len(self.kept) > self.capacity or sum(len(t[0]) for t in self.kept) > ROOM * self.capacity:
-            self.kept.pop(0)
+            self.items.append(each)
+        while len(self.items) > self.capacity or sum(len(t[0]) for t in self.items) > ROOM * self.capacity:
+            self.items.pop(0)
 
 
 INPUTS = 300
@@ -148,63 +148,63 @@ transition = st.tuples(
 )
 
 
-def contents(ring):
-    observed, counts, actions, returns = ring.read(ring._places(0, len(ring)))
+def contents(buffer):
+    observed, counts, actions, returns = buffer.read(buffer._places(0, len(buffer)))
     parts = np.split(observed, np.cumsum(counts)[:-1]) if len(counts) else []
     return [(part.tolist(), action, value) for part, action, value in zip(parts, actions.tolist(), returns.tolist())]
 
 
-def add(ring, transitions):
+def add(buffer, transitions):
     observed = np.array([index for t in transitions for index in t[0]], dtype=np.int64)
     counts = np.array([len(t[0]) for t in transitions], dtype=np.int64)
     actions = np.array([t[1] for t in transitions], dtype=np.int64)
-    ring.add(observed, counts, actions, np.array([t[2] for t in transitions], dtype=float))
+    buffer.add(observed, counts, actions, np.array([t[2] for t in transitions], dtype=float))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 40), st.lists(st.lists(transition, max_size=25), max_size=8), st.integers(0, 2**32 - 1))
-def test_the_ring_holds_what_a_list_holds(capacity, batches, seed):
-    ring, naive, rng = ReplayBuffer(capacity, INPUTS), NaiveRing(capacity), np.random.default_rng(seed)
+def test_buffer_equals_a_list(capacity, batches, seed):
+    buffer, reference, rng = ReplayBuffer(capacity, INPUTS), ListBuffer(capacity), np.random.default_rng(seed)
     for batch in batches:
-        add(ring, batch)
-        naive.add(batch)
-        assert contents(ring) == naive.kept and len(ring) == len(naive.kept) == len(ring._tree)
-        if naive.kept:
-            lowest = min(value for _, _, value in naive.kept)
-            assert ring._tree.least() == lowest
-            drawn = ring.draw(rng.integers(1, len(ring) + 1), rng)
-            heavy = sum(value > min(lowest, 0.0) for _, _, value in naive.kept)
-            values = ring.read(drawn)[3]
+        add(buffer, batch)
+        reference.add(batch)
+        assert contents(buffer) == reference.items and len(buffer) == len(reference.items) == len(buffer._tree)
+        if reference.items:
+            lowest = min(value for _, _, value in reference.items)
+            assert buffer._tree.least() == lowest
+            drawn = buffer.draw(rng.integers(1, len(buffer) + 1), rng)
+            heavy = sum(value > min(lowest, 0.0) for _, _, value in reference.items)
+            values = buffer.read(drawn)[3]
             assert len(set(drawn.tolist())) == len(drawn)
             assert (values[:heavy] > min(lowest, 0.0)).all() and (values[heavy:] == min(lowest, 0.0)).all()
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(transition, max_size=60))
-def test_a_ring_comes_back_from_its_state(transitions):
-    ring, again = ReplayBuffer(20, INPUTS), ReplayBuffer(20, INPUTS)
+def test_restored_buffer_is_equal(transitions):
+    buffer, restored = ReplayBuffer(20, INPUTS), ReplayBuffer(20, INPUTS)
     for begin in range(0, len(transitions), 9):
-        add(ring, transitions[begin : begin + 9])
-    again.restore(ring.state())
-    assert contents(again) == contents(ring)
-    if len(ring):
-        draws = [each.draw(len(ring), np.random.default_rng(5)).tolist() for each in (ring, again)]
+        add(buffer, transitions[begin : begin + 9])
+    restored.restore(buffer.state())
+    assert contents(restored) == contents(buffer)
+    if len(buffer):
+        draws = [each.draw(len(buffer), np.random.default_rng(5)).tolist() for each in (buffer, restored)]
         assert draws[0] == draws[1]
-    add(ring, transitions[:7])
-    add(again, transitions[:7])
-    assert contents(again) == contents(ring)
+    add(buffer, transitions[:7])
+    add(restored, transitions[:7])
+    assert contents(restored) == contents(buffer)
 
 
-def test_a_state_is_no_larger_than_promised():
-    ring = ReplayBuffer(40, 87_618)
+def test_state_size_is_bounded():
+    buffer = ReplayBuffer(40, 87_618)
     for _ in range(50):
-        add(ring, [(list(range(200)), 0, 0.5)])
-    state = ring.state()
+        add(buffer, [(list(range(200)), 0, 0.5)])
+    state = buffer.state()
     assert sum(array.nbytes for array in state.values()) <= 40 * TRANSITION + 8
     assert len(state["counts"]) == 40 * ROOM // 200
 
 
-def test_the_smallest_integers_that_hold_the_inputs():
+def test_inputs_have_the_smallest_integer_type():
     small, large = ReplayBuffer(1000, 12_800), ReplayBuffer(1000, 87_618)
     assert (small._inputs.dtype, large._inputs.dtype) == (np.uint16, np.uint32)
     assert small.nbytes == pytest.approx(1000 * (2 * ROOM + 8 + 4 + 2 + 9 + 24 / 31), rel=0.05)
@@ -223,7 +223,7 @@ def test_the_smallest_integers_that_hold_the_inputs():
         {"place": np.array([])},
     ],
 )
-def test_a_spoilt_state_is_refused(change):
+def test_malformed_buffer_state_is_refused(change):
     state = {"place": np.array([0]), "observed": np.array([1, 2]), "counts": np.array([1, 1, 0])}
     state |= {"actions": np.array([1, 2, 3]), "returns": np.zeros(3)}
     ReplayBuffer(5, INPUTS).restore(state)

@@ -1,4 +1,4 @@
-"""The report: what it reads, bad input refused in one line, and a page that needs nothing and trusts nothing."""
+"""The report: reading run folders, refusing bad input, and a self-contained page that escapes its input."""
 
 import json
 import os
@@ -19,7 +19,7 @@ NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\
 
 
 def report(cwd, *args, code=0, before="pass"):
-    """Run the command as a user would, without MPI; asserts its exit code."""
+    """Run ``python -m pg_mpi.report`` without MPI. Asserts the exit code. ``before``: code to run first."""
     start = f"import sys, runpy; {before}; sys.modules['mpi4py'] = None; sys.argv[0] = 'report'; "
     start += "runpy.run_module('pg_mpi.report', run_name='__main__')"
     result = subprocess.run(
@@ -31,13 +31,13 @@ def report(cwd, *args, code=0, before="pass"):
 
 
 class Outline(HTMLParser):
-    """Tags, attributes and text of a page; fails on a tag that is closed in the wrong place."""
+    """Tags, attributes and text of a page. Fails on a tag that is closed in the wrong place."""
 
     VOID = {"meta", "img", "path", "use", "br"}
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.words, self._open = [], [], [], []
+        self.tags, self.attributes, self.texts, self._open = [], [], [], []
         self.feed(text)
         assert self._open == []
 
@@ -57,15 +57,15 @@ class Outline(HTMLParser):
 
     def handle_data(self, data):
         if self._open and self._open[-1] != "style":
-            self.words.append(data)
+            self.texts.append(data)
 
     @property
     def text(self):
-        return " ".join(" ".join(self.words).split())
+        return " ".join(" ".join(self.texts).split())
 
 
-def check_alone(text):
-    """The page asks nothing of anyone and runs nothing."""
+def check_self_contained(text):
+    """Check that a page loads nothing and runs no code. Returns its ``Outline``."""
     outline = Outline(text)
     assert not {"script", "link", "iframe", "object", "embed", "base", "form", "a"} & set(outline.tags)
     for name, value in outline.attributes:
@@ -79,16 +79,16 @@ def check_alone(text):
     return outline
 
 
-def test_one_run(tmp_path):
+def test_report_of_one_run(tmp_path):
     folder = write_run(tmp_path / "runs" / "pong", ranks=2, waits=[8.0, 2.0], settings={"gamma": 0.9})
     result = report(tmp_path, "runs/pong", "--json")
-    told = json.loads(result.stdout.splitlines()[-1])
+    printed = json.loads(result.stdout.splitlines()[-1])
     text = (folder / "report.html").read_text(encoding="utf-8")
-    assert told == {"path": "runs/pong/report.html", "bytes": len(text.encode()), "runs": ["runs/pong"]}
+    assert printed == {"path": "runs/pong/report.html", "bytes": len(text.encode()), "runs": ["runs/pong"]}
     assert result.stderr == "" and not list(folder.glob("*.tmp"))
-    outline = check_alone(text)
+    outline = check_self_contained(text)
     last = line(40)
-    for words in (
+    for expected in (
         f"{captions.signed(last['return_mean'])} ± 0.5",
         "0:01:23 trained, not finished",
         "2,000 steps/s, 1,000 on each of 2 ranks",
@@ -99,46 +99,46 @@ def test_one_run(tmp_path):
         "SLURM_JOB_ID 77",
         "acf1e33",
     ):
-        assert words in outline.text, words
-    assert outline.tags.count("svg") == 2 * 5, "each figure in light and dark, the curve in two widths"
+        assert expected in outline.text, expected
+    assert outline.tags.count("svg") == 2 * 5, "not each figure in light and dark, and the curve in two widths"
     assert "http" not in text.replace("http-equiv", "")
     assert "Evaluation" not in outline.text and "video" not in outline.tags
 
 
-def test_several_runs_overlaid(tmp_path):
-    for place, gamma in (("x/a", 0.97), ("y/a", 0.99), ("b", 0.97)):
-        write_run(tmp_path / place, settings={"gamma": gamma})
+def test_report_of_several_runs(tmp_path):
+    for name, gamma in (("x/a", 0.97), ("y/a", 0.99), ("b", 0.97)):
+        write_run(tmp_path / name, settings={"gamma": gamma})
     report(tmp_path, "x/a", "y/a", "b", "x/a")
-    outline = check_alone((tmp_path / "report.html").read_text(encoding="utf-8"))
+    outline = check_self_contained((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert outline.text.startswith("3 runs") and "x/a y/a b" in outline.text
     assert "gamma ≠ 0.97 0.99 0.97" in outline.text and "ranks ≠" not in outline.text
-    runs = read.runs([str(tmp_path / place) for place in ("x/a", "y/a", "b")])
+    runs = read.runs([str(tmp_path / name) for name in ("x/a", "y/a", "b")])
     assert [run.name for run in runs] == [str(tmp_path / "x/a"), str(tmp_path / "y/a"), "b"]
     few, everything = tables.settings(runs)
     assert "gamma" in few and "env_id" not in few and "env_id" in everything
 
 
-def test_more_runs_than_colours_are_dashed(tmp_path):
+def test_runs_beyond_the_number_of_colours_are_dashed(tmp_path):
     runs = read.runs([str(write_run(tmp_path / f"run{number}", updates=3)) for number in range(7)])
     for draw in (figures.learning, figures.speed):
-        assert str(draw(runs, "runs")).count("stroke-dasharray") >= len(theme.THEMES)  # the seventh line, in each theme
+        assert str(draw(runs, "runs")).count("stroke-dasharray") >= len(theme.THEMES)  # the seventh line in each theme
 
 
-def test_what_is_shown_is_escaped(tmp_path):
-    evil = {"settings": {"env_id": NASTY, NASTY: NASTY, "preset": [NASTY]}}
-    evil |= {"start": {name: NASTY for name in ("time", "command", "commit", "versions", "mpi", "places", "job")}}
-    worse = {"command": [NASTY, 1], "versions": {NASTY: NASTY}, "job": {NASTY: {}}, "places": [{"host": NASTY}, 3]}
+def test_content_of_run_folders_is_escaped(tmp_path):
+    malicious = {"settings": {"env_id": NASTY, NASTY: NASTY, "preset": [NASTY]}}
+    malicious |= {"start": {name: NASTY for name in ("time", "command", "commit", "versions", "mpi", "places", "job")}}
+    malformed = {"command": [NASTY, 1], "versions": {NASTY: NASTY}, "job": {NASTY: {}}, "places": [{"host": NASTY}, 3]}
     folders = [
-        write_run(tmp_path / '<b onclick="x">&é $a$ _', **evil),
-        write_run(tmp_path / "_c", settings=evil["settings"], start=worse),
+        write_run(tmp_path / '<b onclick="x">&é $a$ _', **malicious),
+        write_run(tmp_path / "_c", settings=malicious["settings"], start=malformed),
     ]
     write(folders[0] / "evaluation.json", EVALUATION | {"checkpoint": NASTY, "video": "../secret.mp4", "seed": [NASTY]})
     write(folders[0] / "DONE", {"reason": NASTY})
     (tmp_path / "secret.mp4").write_bytes(b"secret")
     for runs in (folders[:1], folders):
         text = page.make(read.runs([str(folder) for folder in runs]))
-        outline = check_alone(text.encode("utf-8").decode())
-        assert "b" not in [tag for tag in outline.tags if tag == "script"] and "<script" not in text
+        outline = check_self_contained(text.encode("utf-8").decode())
+        assert "onclick" not in dict(outline.attributes) and "<script" not in text
         assert '<b onclick="x">&é $a$ _' in outline.text and "<script>alert(\"1\")</script>&amp; 'x'" in outline.text
         assert "\x1b" not in text and "\u202e" not in text and "c2VjcmV0" not in text
 
@@ -157,15 +157,15 @@ BAD = {
 }
 
 
-def test_bad_commands(tmp_path):
+def test_bad_input_is_refused_with_one_line(tmp_path):
     write_run(tmp_path / "good")
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder.html").mkdir()
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut" / "metrics.jsonl").write_text('{"update": 1, "env_s')
     before = sorted(os.listdir(tmp_path))
-    for case, (args, words) in BAD.items():
-        assert words in one_line(report(tmp_path, *args, code=2)), case
+    for case, (args, expected) in BAD.items():
+        assert expected in one_line(report(tmp_path, *args, code=2)), case
     assert sorted(os.listdir(tmp_path)) == before and not (tmp_path / "good" / "report.html").exists()
 
 
@@ -197,18 +197,18 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_damaged_metrics(tmp_path, case):
-    content, words = DAMAGED[case]
+def test_damaged_metrics_are_refused(tmp_path, case):
+    content, expected = DAMAGED[case]
     folder = write_run(tmp_path / "run", updates=2)
     with open(folder / "metrics.jsonl", "ab") as file:
         file.write(content)
         file.write(json.dumps(line(4)).encode() + b"\n")
     with pytest.raises(read.UsageError) as refused:
         read.runs([str(folder)])
-    assert words in str(refused.value) and "\n" not in str(refused.value)
+    assert expected in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_line_that_is_being_written_is_left_out(tmp_path):
+def test_incomplete_last_line_is_ignored(tmp_path):
     folder = write_run(tmp_path / "run", updates=3)
     with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
         file.write('{"update": 4, "é')
@@ -217,21 +217,21 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("updates", [1, 2])
-def test_a_run_that_has_just_begun(tmp_path, updates):
+def test_report_of_a_run_without_finished_games(tmp_path, updates):
     folder = tmp_path / "run"
     folder.mkdir()
     write_lines(folder, [line(n) | {"return_mean": None, "return_ci95": None} for n in range(1, updates + 1)])
     (run,) = read.runs([str(folder)])
-    outline = check_alone(page.make([run]))
+    outline = check_self_contained(page.make([run]))
     assert "No game was finished yet" in outline.text and "no game yet" in outline.text
     assert "config.json is missing" in outline.text
     assert "ranks.json, which the trainer writes at each checkpoint, is not in the run folder" in outline.text
 
 
-def test_metrics_before_the_interval_was_written(tmp_path):
+def test_report_of_metrics_without_an_interval(tmp_path):
     folder = write_run(tmp_path / "run")
     write_lines(folder, [{k: v for k, v in line(n).items() if k != "return_ci95"} for n in range(1, 9)])
-    outline = check_alone(page.make(read.runs([str(folder)])))
+    outline = check_self_contained(page.make(read.runs([str(folder)])))
     assert "Its interval was not written by the version that trained it" in outline.text
 
 
@@ -239,17 +239,17 @@ def test_metrics_before_the_interval_was_written(tmp_path):
     "content",
     ["{", "[]", "null", '{"phase_s": 3, "ci95": [1]}', "[" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "\udcff"],
 )
-def test_damaged_files_beside_the_metrics_are_left_out_with_a_note(tmp_path, content):
+def test_other_damaged_files_are_left_out_with_a_note(tmp_path, content):
     folder = write_run(tmp_path / "run")
     for name in ("config.json", "ranks.json", "evaluation.json", "DONE"):
         (folder / name).write_bytes(content.encode(errors="surrogateescape"))
     (run,) = read.runs([str(folder)])
     assert any("ranks.json" in note for note in run.notes) and any("evaluation.json" in note for note in run.notes)
-    outline = check_alone(page.make([run]))
+    outline = check_self_contained(page.make([run]))
     assert all(note in outline.text for note in run.notes) and "Waiting by rank is left out" in outline.text
 
 
-def test_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
+def test_report_shows_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", updates=50)
     write(folder / "evaluation.json", EVALUATION | {"video": "game.mp4"})
     (run,) = read.runs([str(folder)])
@@ -257,25 +257,25 @@ def test_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
     (folder / "game.mp4").write_bytes(b"film")
     (run,) = read.runs([str(folder)])
     text = page.make([run])
-    assert "Evaluation: +18.50 [+17.25, +19.50] over 3 games" in check_alone(text).text
+    assert "Evaluation: +18.50 [+17.25, +19.50] over 3 games" in check_self_contained(text).text
     assert 'src="data:video/mp4;base64,ZmlsbQ=="' in text
-    assert series.evaluated(run) == (3.0 + 2.0 * 40, 18.5, 17.25, 19.5), "where its checkpoint was saved"
+    assert series.evaluated(run) == (3.0 + 2.0 * 40, 18.5, 17.25, 19.5), "not at the time of its checkpoint"
     monkeypatch.setattr(panels, "MOST_VIDEO", 4)
-    outline = check_alone(page.make([run]))
+    outline = check_self_contained(page.make([run]))
     assert "video" not in outline.tags and f"too large for the page: {folder / 'game.mp4'}" in outline.text
     (folder / "game.mp4").unlink()
     (folder / "game.mp4").symlink_to("/etc/hostname")
     assert read.runs([str(folder)])[0].beside.video is None
 
 
-def test_long_runs_of_many_ranks_stay_small(tmp_path):
+def test_page_of_a_long_run_on_many_ranks_is_small(tmp_path):
     folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 4096).tolist())
     (run,) = read.runs([str(folder)])
     assert len(series.learning(run)[0]) <= series.POINTS and len(series.speed(run)[0]) <= series.BINS
     assert len(page.make([run] * 6)) < 2_000_000
 
 
-def test_shares_add_up_and_speed_is_steps_over_seconds(tmp_path):
+def test_phase_shares_add_up_and_speed_is_steps_per_second(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     lines = [line(n, seconds=float(seconds)) for n, seconds in enumerate([1, 1, 2, 4, 2, 1, 1, 1, 3], start=1)]
@@ -287,7 +287,7 @@ def test_shares_add_up_and_speed_is_steps_over_seconds(tmp_path):
     write_lines(folder, lines)
     (run,) = read.runs([str(folder)])
     when, shares = series.shares(run)
-    assert "reset" not in shares and "record" not in shares, "too small to be seen"
+    assert "reset" not in shares and "record" not in shares, "phases too small to be visible"
     np.testing.assert_allclose(sum(shares.values()), 1)
     np.testing.assert_allclose(shares["emulator"], 0.1)
     assert np.all(np.diff(when) > 0)
@@ -297,7 +297,7 @@ def test_shares_add_up_and_speed_is_steps_over_seconds(tmp_path):
     assert sps.min() >= 100 and sps.max() <= 900 and len(sps) == 3
 
 
-def test_waiting_is_of_the_last_start_up_to_its_checkpoint(tmp_path):
+def test_waiting_covers_the_last_start_up_to_its_checkpoint(tmp_path):
     folder = write_run(tmp_path / "run", updates=1)
     write_lines(folder, [line(n, restarts=n // 6) for n in range(1, 11)])
     write(folder / "ranks.json", {"start": 1, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
@@ -307,18 +307,18 @@ def test_waiting_is_of_the_last_start_up_to_its_checkpoint(tmp_path):
     assert series.waits(read.runs([str(folder)])[0]) is None
 
 
-def test_without_matplotlib(tmp_path):
+def test_missing_matplotlib_is_refused_with_a_remedy(tmp_path):
     write_run(tmp_path / "run")
     result = report(tmp_path, "run", code=2, before="sys.modules['matplotlib'] = None")
     assert "pip install 'pg_mpi[plot]'" in one_line(result)
 
 
-def test_help_needs_nothing(tmp_path):
+def test_help_needs_neither_numpy_nor_matplotlib(tmp_path):
     result = report(tmp_path, "--help", before="sys.modules['numpy'] = sys.modules['matplotlib'] = None")
     assert "--out FILE" in result.stdout and "HTML file" in result.stdout
 
 
-def test_a_video_of_an_unknown_kind_is_no_video(tmp_path):
+def test_video_of_an_unknown_type_is_ignored(tmp_path):
     notes = []
     (tmp_path / "page.html").write_text("<script>")
     assert run_files._video(str(tmp_path), {"video": "page.html"}, notes) is None and notes == []

@@ -1,4 +1,4 @@
-"""Sums that do not depend on their order."""
+"""Reproducible sums do not depend on the order of their terms."""
 
 import math
 
@@ -10,17 +10,17 @@ from pg_mpi.learning.update_buffers import Sums, UpdateBuffers
 
 
 def sums(terms, rng):
-    """The sums of the same float64 terms in many orders and groupings."""
-    found = set()
+    """Return the set of sums of the same float64 terms in random orders and groupings."""
+    results = set()
     for _ in range(50):
-        mixed = rng.permutation(terms)
+        shuffled = rng.permutation(terms)
         cut = rng.integers(1, len(terms) - 1)
-        found.add(float(sum(mixed[:cut]) + sum(mixed[cut:])))
-    return found
+        results.add(float(sum(shuffled[:cut]) + sum(shuffled[cut:])))
+    return results
 
 
 @pytest.mark.parametrize("bits, size", [(FINE, 100.0), (COARSE, 1e6)])
-def test_no_order_makes_a_difference(bits, size):
+def test_sum_on_grid_does_not_depend_on_the_order(bits, size):
     rng = np.random.default_rng(0)
     terms = rng.normal(size=200) * size
     assert len(sums(terms, rng)) > 1, "plain sums depend on the order"
@@ -28,20 +28,20 @@ def test_no_order_makes_a_difference(bits, size):
     assert whole == pytest.approx(math.fsum(terms), abs=200 * 2.0**-bits)
 
 
-def test_the_grid():
+def test_on_grid_rounds_to_multiples_of_the_grid():
     assert on_grid(0.3, 2) == 0.25 and on_grid(-1.4, 0) == -1.0
     np.testing.assert_array_equal(on_grid(np.float32([0.1, 7]), 3), [0.125, 7])
     assert on_grid(np.float32([1e-3])).dtype == np.float64
     assert not np.isfinite(on_grid([np.nan, np.inf])).any()
 
 
-def test_a_session_adds_shares_exactly():
+def test_update_buffers_mean_does_not_depend_on_the_order():
     rng = np.random.default_rng(1)
     gradients = rng.normal(size=(5, 7)).astype(np.float32)
-    found = set()
+    results = set()
     for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1]):
         buffers = UpdateBuffers(np.zeros(7, np.float32), None, 0.1, 0.0, 0, exact=True)
-        for _ in range(2):  # a second minibatch starts from nothing
+        for _ in range(2):  # the second minibatch starts from zero
             for k in order:
                 buffers.out[:] = gradients[k]
                 buffers.take_in()
@@ -49,11 +49,11 @@ def test_a_session_adds_shares_exactly():
         mean = buffers.mean()
         assert mean.dtype == np.float32
         np.testing.assert_allclose(mean, gradients.mean(axis=0), rtol=1e-6)
-        found.add(mean.tobytes())
-    assert len(found) == 1
+        results.add(mean.tobytes())
+    assert len(results) == 1
 
 
-def test_sums():
+def test_plain_and_exact_sums():
     plain, exact = Sums(("a", "b")), Sums(("a", "b"), exact=True)
     for each in (plain, exact):
         each.add(0.1, 2)

@@ -1,4 +1,4 @@
-"""Rounds of whole games: they are cut after ``ROUND_STEPS`` steps, and the game goes on in the next round."""
+"""Rounds of whole games end after ``ROUND_STEPS`` steps at most. The game continues in the next round."""
 
 import numpy as np
 import pytest
@@ -24,8 +24,8 @@ def short_rounds(monkeypatch):
     monkeypatch.setattr(rollout, "ROUND_STEPS", 50)
 
 
-def rounds_of(count, *flags):
-    """So many rounds of two envs: (config, policy, network, envs, a list of trajectories for each round)."""
+def play_rounds(count, *flags):
+    """Play ``count`` rounds of two envs: (config, policy, network, envs, the trajectories of each round)."""
     config, _ = parse_train([*SMALL, *map(str, flags)])
     envs = [Env(index, config, PONG) for index in range(2)]
     policy = factory.make_policy(config, PONG)
@@ -33,42 +33,46 @@ def rounds_of(count, *flags):
     return config, policy, network, envs, [player.play(network) for _ in range(count)]
 
 
-def test_a_long_game_is_cut_and_goes_on():
-    config, policy, network, envs, (first, second) = rounds_of(2)
+def test_long_game_is_cut_and_bootstraps():
+    config, policy, network, envs, (first, second) = play_rounds(2)
     assert [t.length for t in (*first, *second)] == [50] * 4
     assert not any(t.games or t.cuts or t.ends.any() for t in (*first, *second))
     assert [env.steps for env in envs] == [100, 100]
     for t, env in zip(second, envs):
         assert t.last_value == network.value(env.observation) != 0
     for t, after in zip(first, second):
-        assert t.last_value == pytest.approx(after.values[0], rel=1e-5), "the first state of the next round"
+        assert t.last_value == pytest.approx(after.values[0], rel=1e-5), (
+            "the bootstrap value is not that of the next round's first state"
+        )
     batch = Batch(second, policy, "raw")
     batch.estimate(config)
     last = [t.rewards[-1] + config.gamma * t.last_value for t in second]
     np.testing.assert_allclose(batch.targets[[49, 99]], last, rtol=1e-4)
 
 
-def test_games_that_end_before_end_the_round():
-    *_, (lived,) = rounds_of(1, "--max-frames", 80)
-    assert [(t.length, len(t.games)) for t in lived] == [(20, 1), (20, 1)]
+def test_end_of_a_short_game_ends_the_round():
+    *_, (trajectories,) = play_rounds(1, "--max-frames", 80)
+    assert [(t.length, len(t.games)) for t in trajectories] == [(20, 1), (20, 1)]
 
 
-def test_a_round_of_several_games_is_cut_in_the_last_one():
-    *_, envs, (first, second) = rounds_of(2, "--max-frames", 80, "--games-per-update", 3)
+def test_round_of_several_games_is_cut_within_a_game():
+    *_, envs, (first, second) = play_rounds(2, "--max-frames", 80, "--games-per-update", 3)
     assert [(t.length, len(t.games)) for t in first] == [(50, 2), (50, 2)] and first[0].last_value != 0
     assert [(t.length, t.cuts) for t in second] == [(50, [10, 30, 50])] * 2 and second[0].last_value == 0
 
 
 def test_reinforce_plays_whole_games():
-    *_, (lived,) = rounds_of(1, "--preset", "karpathy", "--actions", "minimal", "--hidden", 4, "--max-frames", 400)
-    assert [t.length for t in lived] == [100, 100]
+    *_, (trajectories,) = play_rounds(
+        1, "--preset", "karpathy", "--actions", "minimal", "--hidden", 4, "--max-frames", 400
+    )
+    assert [t.length for t in trajectories] == [100, 100]
 
 
-def test_bit_exact_from_the_midst_of_a_game(tmp_path):
-    words = [*SMALL, "--max-frames", "520"]  # 130 steps a game
+def test_resume_within_a_game_is_bit_exact(tmp_path):
+    args = [*SMALL, "--max-frames", "520"]  # 130 steps a game
 
     def train(name, rounds, *more):
-        trainer = Trainer(World(), *parse_train([*words, "--run-dir", str(tmp_path / name), *more]))
+        trainer = Trainer(World(), *parse_train([*args, "--run-dir", str(tmp_path / name), *more]))
         for _ in range(rounds):
             trainer.learn(trainer.play())
             trainer.report()
@@ -79,7 +83,7 @@ def test_bit_exact_from_the_midst_of_a_game(tmp_path):
     half = train("half", 2)
     _, facts = checkpoint_file.load(half)
     assert [env["steps"] for env in facts["envs"]] == [100, 100] and facts["counters"]["games"] == 0
-    parts = train("parts", 3, "--resume", half)
-    with open(whole, "rb") as one, open(parts, "rb") as other:
+    resumed = train("resumed", 3, "--resume", half)
+    with open(whole, "rb") as one, open(resumed, "rb") as other:
         assert one.read() == other.read()
     assert checkpoint_file.load(whole)[1]["counters"]["games"] == 2

@@ -1,4 +1,4 @@
-"""What killed jobs left behind goes, and nothing else."""
+"""Stale segments and folders of killed Open MPI jobs are removed, and nothing else."""
 
 import mmap
 import os
@@ -10,47 +10,47 @@ from pg_mpi.mpi.launch import stale_segments
 
 
 @pytest.fixture
-def places(tmp_path):
+def folders(tmp_path):
     memory, temporary = tmp_path / "shm", tmp_path / "tmp"
     memory.mkdir(), temporary.mkdir()
     return memory, temporary
 
 
-def aged(path):
+def make_old(path):
     os.utime(path, (0, 0))
     return path
 
 
-def file(path, age=True):
+def write_file(path, old=True):
     path.write_bytes(bytes(4096))
-    return aged(path) if age else path
+    return make_old(path) if old else path
 
 
-def test_what_is_stale_goes_and_what_is_not_stays(places):
-    memory, temporary = places
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    file(memory / "sm_segment.node-1.0.63760001.3")
-    kept = {file(memory / "sm_segment.node-1.0.63760001.4", age=False), file(memory / "sem.other")}
-    held = file(memory / "sm_segment.node-1.0.63760001.5")
-    for name, kind in ((f"ompi.{dead.pid}", "gone"), (f"ompi.{os.getpid()}", "alive"), ("ompi.vm.0", "other")):
+def test_removes_stale_segments_only(folders):
+    memory, temporary = folders
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    write_file(memory / "sm_segment.node-1.0.63760001.3")
+    kept = {write_file(memory / "sm_segment.node-1.0.63760001.4", old=False), write_file(memory / "sem.other")}
+    mapped = write_file(memory / "sm_segment.node-1.0.63760001.5")
+    for name, kind in ((f"ompi.{ended.pid}", "ended"), (f"ompi.{os.getpid()}", "running"), ("ompi.vm.0", "other")):
         (temporary / name / "1").mkdir(parents=True)
-        aged(temporary / name)
-        if kind != "gone":
+        make_old(temporary / name)
+        if kind != "ended":
             kept.add(temporary / name)
-    used = temporary / f"prted.{dead.pid}"
-    used.mkdir()
-    inside = file(used / "gds")
-    aged(used)
-    with open(held, "r+b") as one, open(inside, "r+b") as two, mmap.mmap(one.fileno(), 0), mmap.mmap(two.fileno(), 0):
+    used_folder = temporary / f"prted.{ended.pid}"
+    used_folder.mkdir()
+    inside = write_file(used_folder / "gds")
+    make_old(used_folder)
+    with open(mapped, "r+b") as one, open(inside, "r+b") as two, mmap.mmap(one.fileno(), 0), mmap.mmap(two.fileno(), 0):
         stale_segments.remove(str(memory), str(temporary))
-    left = {*memory.iterdir(), *temporary.iterdir()}
-    if not stale_segments._all_seen():  # then folders stay
-        left -= {temporary / f"ompi.{dead.pid}"}
-    assert left == kept | {held, used}
+    remaining = {*memory.iterdir(), *temporary.iterdir()}
+    if not stale_segments._all_seen():  # some processes are hidden: folders stay
+        remaining -= {temporary / f"ompi.{ended.pid}"}
+    assert remaining == kept | {mapped, used_folder}
     stale_segments.remove(str(memory), str(temporary))
-    assert held not in memory.iterdir(), "nobody holds it any more"
+    assert mapped not in memory.iterdir(), "no process maps it any more"
 
 
-def test_places_that_are_not_there(places):
-    stale_segments.remove("/does/not/exist", str(places[1]))
+def test_missing_folder_is_ignored(folders):
+    stale_segments.remove("/does/not/exist", str(folders[1]))

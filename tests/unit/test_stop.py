@@ -1,4 +1,4 @@
-"""A round that is broken off at any step leaves no trace, and the next one is the one that would have been played."""
+"""An interrupted round is discarded: the envs keep their state, and the next round is the same as without it."""
 
 import numpy as np
 import pytest
@@ -10,34 +10,34 @@ from pg_mpi.run.trainer import Trainer
 SYNCS = {"episode": ["--games-per-update", "1"], "steps": ["--sync", "steps", "--num-steps", "96"]}
 
 
-class After:
-    """True from the n-th time on that it is asked."""
+class StopAfter:
+    """A stop flag that is False for the first ``times`` reads and then True."""
 
     def __init__(self, times):
-        self.left = times
+        self.remaining = times
 
     def __bool__(self):
-        self.left -= 1
-        return self.left < 0
+        self.remaining -= 1
+        return self.remaining < 0
 
 
-def trainer(folder, sync):
-    words = ["--run-dir", str(folder), "--envs-per-rank", "2", "--hidden", "8", "--minibatch-size", "64", *SYNCS[sync]]
-    return Trainer(World(), *parse_train(words))
+def make_trainer(folder, sync):
+    args = ["--run-dir", str(folder), "--envs-per-rank", "2", "--hidden", "8", "--minibatch-size", "64", *SYNCS[sync]]
+    return Trainer(World(), *parse_train(args))
 
 
-def played(trainer):
-    """Play a round to its end: what was seen, done and won."""
+def play_round(trainer):
+    """Play a round: (length, games, rewards, actions) of each trajectory."""
     return [(t.length, t.games, t.rewards.tolist(), t.actions.tolist()) for t in trainer.play()]
 
 
 @pytest.mark.parametrize("sync", SYNCS)
-def test_a_broken_off_round_leaves_no_trace(tmp_path, sync):
-    one, other = trainer(tmp_path / "one", sync), trainer(tmp_path / "other", sync)
+def test_interrupted_round_does_not_change_the_envs(tmp_path, sync):
+    one, other = make_trainer(tmp_path / "one", sync), make_trainer(tmp_path / "other", sync)
     for times in (0, 1, 50):
         before = [env.state() for env in one._player.envs]
-        assert one.play(After(times)) is None
+        assert one.play(StopAfter(times)) is None
         for env, (arrays, facts) in zip(one._player.envs, before):
-            now, told = env.state()
-            assert told == facts and all(np.array_equal(now[name], arrays[name]) for name in arrays)
-    assert played(one) == played(other)
+            found, found_facts = env.state()
+            assert found_facts == facts and all(np.array_equal(found[name], arrays[name]) for name in arrays)
+    assert play_round(one) == play_round(other)

@@ -1,4 +1,4 @@
-"""What the doctor says of launches that this machine cannot be: hand-made facts, one wrong thing at a time."""
+"""The doctor's findings for synthetic facts of ranks, with one fault at a time."""
 
 import pytest
 
@@ -9,7 +9,7 @@ QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
 
 
 def rank(number, threads, host="n1", **changes):
-    """A sane rank's facts: one BLAS thread, and threads that are cores of their own."""
+    """Return a sane rank's facts: one BLAS thread, and hardware threads on separate cores."""
     return {
         "rank": number,
         "host": host,
@@ -35,14 +35,14 @@ def rank(number, threads, host="n1", **changes):
     }
 
 
-def names(ranks, promised=None, exchange=QUICK):
-    """(names of the faults, names of the notes) found."""
-    found = verdict.findings(ranks, promised or len(ranks), exchange)
+def names(ranks, started=None, exchange=QUICK):
+    """Return (names of the faults, names of the notes)."""
+    found = verdict.findings(ranks, started or len(ranks), exchange)
     return [f.name for f in found if f.fault], [f.name for f in found if not f.fault]
 
 
 def bound(*cores, **changes):
-    """One rank a given core."""
+    """Return one rank for each core, bound to it."""
     return [rank(number, [core], **changes) for number, core in enumerate(cores)]
 
 
@@ -59,7 +59,7 @@ SANE = {
 
 
 @pytest.mark.parametrize("case", SANE)
-def test_silent_on_a_sane_launch(case):
+def test_sane_launch_has_no_findings(case):
     assert names(SANE[case]) == ([], [])
 
 
@@ -67,7 +67,7 @@ def pool(threads):
     return [{"api": "openblas", "version": "0.3.31", "threads": threads, "file": "/env/libopenblas.so"}]
 
 
-def without(facts, **changes):
+def changed(facts, **changes):
     return {**facts, **changes}
 
 
@@ -79,9 +79,9 @@ WRONG = {
     ),
     "two threads on one core": ([rank(0, [0], blas=pool(2))], "threads"),
     "more ranks than hardware threads": ([rank(n, range(4)) for n in range(5)], "oversubscribed"),
-    "both on one core": (bound(1, 1), "shared"),
+    "two ranks on one core": (bound(1, 1), "shared"),
     "three on two, one of them free": ([rank(0, [0]), rank(1, [0]), rank(2, range(4))], "shared"),
-    "sibling threads": ([without(rank(n, [n]), cores=[0]) for n in (0, 1)], "siblings"),
+    "sibling threads": ([changed(rank(n, [n]), cores=[0]) for n in (0, 1)], "siblings"),
     "little memory": (bound(0, 1, memory_mb=500), "memory"),
     "other numpy on one host": (
         [ONE[0], rank(1, [1], host="n2", versions={"python": "3.11.7", "numpy": "1.26.0"})],
@@ -95,7 +95,7 @@ WRONG = {
     "no ROM": (bound(0, 1, emulator={"error": "OSError: no file"}), "emulator"),
     "other ROM": ([ONE[0], rank(1, [1], emulator={**ONE[0]["emulator"], "rom_sha256": "def"})], "emulator"),
     "slow import": ([ONE[0], rank(1, [1], import_s=51.0)], "import"),
-    "a core that somebody else uses": (
+    "a core that another process uses": (
         [ONE[0], rank(1, [1], emulator={**ONE[0]["emulator"], "cpu_share": 0.5})],
         "busy",
     ),
@@ -103,12 +103,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_one_wrong_thing_is_one_fault(case):
+def test_each_fault_is_found_alone(case):
     ranks, name = WRONG[case]
     assert names(ranks) == ([name], [])
 
 
-def test_faults_say_what_and_who():
+def test_fault_names_cause_ranks_and_cure():
     (found,) = verdict.findings(*([WRONG["18 threads in each of 18 ranks"][0]]), 18, QUICK)
     assert "openblas runs 18 threads in rank 0, 324 in all 18 ranks, on 18 cores" in found.text
     assert "OMP_NUM_THREADS=1" in found.cure
@@ -116,37 +116,37 @@ def test_faults_say_what_and_who():
     assert found.text == "numpy 2.4.6 on rank 0 (n1); numpy 1.26.0 on rank 1 (n2)"
 
 
-def test_clocks_apart_are_a_note():
+def test_clock_difference_is_a_note():
     assert names([ONE[0], rank(1, [1], clock_s=5.0)]) == ([], ["clock"])
 
 
-def test_features_by_numpy_are_a_note():
-    ranks = [ONE[0], rank(1, [1], host="n2", why_numpy="look.c is not compiled")]
+def test_numpy_features_are_a_note():
+    ranks = [ONE[0], rank(1, [1], host="n2", why_numpy="encoder.c is not compiled")]
     assert names(ranks) == ([], ["numpy"])
     (found,) = verdict.findings(ranks, 2, QUICK)
     assert "numpy on rank 1 (n2)" in found.text and "not compiled" in found.text and "C compiler" in found.cure
 
 
 @pytest.mark.parametrize("slow", [{8: 4.9e-3, 4_194_304: 9e-3}, {8: 50e-6, 4_194_304: 0.7}])
-def test_slow_network(slow):
+def test_slow_exchange_is_a_network_fault(slow):
     assert names(ONE, exchange=slow) == (["network"], [])
     assert names(ONE, exchange={}) == ([], [])
 
 
-def test_a_slow_exchange_of_ranks_that_share_a_core_is_no_fault_of_the_network():
+def test_slow_exchange_on_a_shared_core_is_no_network_fault():
     assert names(bound(1, 1), exchange={8: 4.9e-3, 4_194_304: 9e-3}) == (["shared"], [])
 
 
-def test_worlds_of_their_own():
-    lone = rank(0, range(4))
-    (found,) = verdict.findings([lone], 18, {})
+def test_singleton_worlds_are_a_fault():
+    single = rank(0, range(4))
+    (found,) = verdict.findings([single], 18, {})
     assert found.name == "alone" and found.fault
     assert "18 processes were started, and MPI sees 1" in found.text and "mpirun of Open MPI v5.0.11" in found.cure
-    lone["mpi"]["launcher"] = "slurmstepd"
-    assert "srun --mpi=pmix" in verdict.findings([lone], 18, {})[0].cure
+    single["mpi"]["launcher"] = "slurmstepd"
+    assert "srun --mpi=pmix" in verdict.findings([single], 18, {})[0].cure
 
 
-def test_a_report_of_a_large_job_is_one_screen():
+def test_text_of_a_large_job_fits_one_screen():
     ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128, memory_mb=8_000) for n in range(1280)]
     ranks[700]["blas"] = pool(4)
     found = [finding._asdict() for finding in verdict.findings(ranks, 1280, QUICK)]
@@ -160,7 +160,7 @@ def test_a_report_of_a_large_job_is_one_screen():
     assert lines[-1] == "verdict: 11 faults"
 
 
-def test_a_report_of_a_sane_launch():
+def test_text_of_a_sane_launch():
     lines = text.text({"ranks": ONE, "allreduce_s": QUICK, "findings": []})
     page = "\n".join(lines)
     assert lines[0] == "2 ranks on 1 host, started by prted; Open MPI v5.0.11"
@@ -168,7 +168,7 @@ def test_a_report_of_a_sane_launch():
     assert lines[-1] == "verdict: sane"
 
 
-def test_the_file_system_is_that_of_the_nearest_mount(tmp_path):
+def test_file_system_is_that_of_the_nearest_mount_point(tmp_path):
     (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\nfs:/x /ho lustre rw 0 0\nfs:/y /home/me nfs4 rw 0 0\n")
     kinds = [file_system(path, tmp_path / "mounts") for path in ("/home/me/env", "/home/mel", "/ho", "/opt")]
     assert kinds == ["nfs4", "ext4", "lustre", "ext4"]
