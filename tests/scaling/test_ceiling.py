@@ -156,8 +156,8 @@ def test_a_whole_measurement(tmp_path, ranks, flags):
     assert found["ratio"] == speeds["train"] / speeds["emulator"] == found["train_sps"] / found["emulator_sps"]
     assert found["play_ratio"] == speeds["play"] / speeds["emulator"]
     assert 0 < found["touched_rows"] <= found["rows"]
-    size = 4 * found["exchanges_per_update"] * ((16 + 4) * found["touched_rows"] + 16 * 4 + 16 + 4 + 1)
-    assert found["bytes_per_update"] == pytest.approx(size)  # rows to 4 outputs too, heads, biases, weight; float32
+    size = 4 * found["exchanges_per_update"] * ((16 + 7) * found["touched_rows"] + 16 * 7 + 16 + 7 + 1)
+    assert found["bytes_per_update"] == pytest.approx(size)  # rows to 7 outputs too, heads, biases, weight; float32
     assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the training left something behind"
     if ranks == 2:
         folder = tmp_path / "new" / "folder"
