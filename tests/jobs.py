@@ -101,6 +101,23 @@ def train(ranks, cwd, *args, code=0, under_mpi4py=False, **environment):
     return result
 
 
+def train_and_resume(tmp_path, ranks, *flags, budgets, **environment):
+    """Train to the last budget at once, and again with a stop at each budget; asserts that the results are equal.
+
+    Returns the folders of both runs.
+    """
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    whole.mkdir(), resumed.mkdir()
+    train(ranks, whole, *flags, "--total-timesteps", budgets[-1], **environment)
+    for budget in budgets:
+        train(ranks, resumed, *flags, "--total-timesteps", budget, **environment)
+    assert metrics(resumed)[-1]["restarts"] >= 1
+    assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(resumed)[0])
+    assert newest(whole)[1] == newest(resumed)[1]
+    assert deterministic(whole) == deterministic(resumed)
+    return whole, resumed
+
+
 def metrics(cwd, run="run"):
     """Return all lines of a run's metrics file."""
     with open(Path(cwd) / run / "metrics.jsonl", encoding="utf-8") as file:

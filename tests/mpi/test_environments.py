@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from jobs import ROOT, command, deterministic, metrics, newest, one_line, run, train
+from jobs import ROOT, command, metrics, newest, one_line, run, train, train_and_resume
 
 CARTPOLE = ["--env-id", "CartPole-v1", "--hidden", 64]
 TESTS = str(ROOT / "tests")
@@ -15,31 +15,17 @@ RESUMED = [("CartPole-v1", 3), ("Pendulum-v1", 2), ("examples.corridor:Corridor"
 
 @pytest.mark.parametrize(("env_id", "ranks"), RESUMED)
 def test_resume_is_bit_exact(tmp_path, env_id, ranks):
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
     flags = ["--env-id", env_id, "--num-steps", 64, "--envs-per-rank", 6 // ranks, "--minibatch-size", 96]
-    train(ranks, whole, *flags, "--total-timesteps", 4000)
-    for budget in (1500, 4000):
-        train(ranks, resumed, *flags, "--total-timesteps", budget)
-    assert metrics(resumed)[-1]["restarts"] >= 1
-    assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(resumed)[0])
-    assert newest(whole)[1] == newest(resumed)[1]
-    assert deterministic(whole) == deterministic(resumed)
+    train_and_resume(tmp_path, ranks, *flags, budgets=(1500, 4000))
 
 
 def test_endless_episode_is_trained_in_rounds(tmp_path):
     """A resume within the episode is bit-exact."""
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
     flags = ["--env-id", "own_envs:Endless", "--sync", "episode", "--envs-per-rank", 1, "--update-epochs", 2]
-    environment = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
-    train(2, whole, *flags, "--total-timesteps", 4 * 2048, **environment)
-    for budget in (2, 4):
-        train(2, resumed, *flags, "--total-timesteps", budget * 2048, **environment)
+    path = f"{ROOT}:{TESTS}"
+    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(2 * 2048, 4 * 2048), PYTHONPATH=path)
     assert [line["env_steps"] for line in metrics(whole)] == [2048, 2 * 2048, 3 * 2048, 4 * 2048]
     assert metrics(whole)[-1]["games"] == 0 and metrics(whole)[-1]["return_mean"] is None
-    assert newest(whole)[1] == newest(resumed)[1]
-    assert deterministic(whole) == deterministic(resumed)
 
 
 def test_reproducible_on_any_number_of_ranks(tmp_path):
@@ -74,24 +60,13 @@ def test_unsaveable_game_restarts_after_a_resume(tmp_path):
 
 
 def test_custom_policy_trains_and_resumes(tmp_path):
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
-    flags = [
-        "--env-id",
-        "examples.corridor:Corridor",
-        "--policy",
-        "examples.linear_policy:Linear",
-        "--update-epochs",
-        8,
-    ]
-    train(2, whole, *flags, "--total-timesteps", 12_000)
-    for budget in (6000, 12_000):
-        train(2, resumed, *flags, "--total-timesteps", budget)
-    assert newest(whole)[1] == newest(resumed)[1]
+    own = {"--env-id": "examples.corridor:Corridor", "--policy": "examples.linear_policy:Linear"}
+    flags = [word for pair in own.items() for word in pair]
+    whole, _ = train_and_resume(tmp_path, 2, *flags, "--update-epochs", 8, budgets=(6000, 12_000))
     refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 2), whole)
     assert "examples.corridor:Corridor to be imported and run: give --own" in one_line(refused)
-    own = ["--own", "examples.corridor:Corridor", "--own", "examples.linear_policy:Linear"]
-    result = run(command(1, "pg_mpi.evaluate", "run", "--games", 2, *own), whole)
+    imported = [word for name in own.values() for word in ("--own", name)]
+    result = run(command(1, "pg_mpi.evaluate", "run", "--games", 2, *imported), whole)
     assert result.returncode == 0 and "2 full games" in result.stdout, result.stderr
     assert metrics(whole)[-1]["return_mean"] < 0.9, "a linear policy cannot solve the corridor"
 
@@ -107,13 +82,8 @@ FEATURES = ["--sync", "steps", "--num-steps", 64, "--minibatch-size", 64, "--fea
 
 
 def test_custom_features_train_and_resume(tmp_path):
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
     path = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
-    train(2, whole, *FEATURES, "own_features:Rows", "--total-timesteps", 2000, **path)
-    for budget in (1000, 2000):
-        train(2, resumed, *FEATURES, "own_features:Rows", "--total-timesteps", budget, **path)
-    assert newest(whole)[1] == newest(resumed)[1]
+    whole, _ = train_and_resume(tmp_path, 2, *FEATURES, "own_features:Rows", budgets=(1000, 2000), **path)
     refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 1), whole, **path)
     assert "own_features:Rows to be imported and run: give --own" in one_line(refused)
 

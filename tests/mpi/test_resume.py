@@ -8,7 +8,20 @@ import sys
 import time
 
 import pytest
-from jobs import SMALL, STEPS, command, deterministic, end, finish, metrics, newest, one_line, start, train
+from jobs import (
+    SMALL,
+    STEPS,
+    command,
+    deterministic,
+    end,
+    finish,
+    metrics,
+    newest,
+    one_line,
+    start,
+    train,
+    train_and_resume,
+)
 
 from pg_mpi.files import checkpoint_file
 
@@ -17,21 +30,13 @@ SYNCS = {"episode": [], "steps": [*STEPS, "--envs-per-rank", "2"]}
 
 @pytest.mark.parametrize("ranks, sync", [(1, "steps"), (2, "episode"), (3, "steps")])
 def test_resume_is_bit_exact(tmp_path, ranks, sync):
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
     flags = [*SYNCS[sync], "--anneal-timesteps", 20_000]
-    train(ranks, whole, *flags, "--total-timesteps", 2400 * ranks)
-    for budget in (1000, 2400):
-        train(ranks, resumed, *flags, "--total-timesteps", budget * ranks)
-    assert metrics(resumed)[-1]["restarts"] >= 1
-    assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(resumed)[0])
-    assert newest(whole)[1] == newest(resumed)[1]
-    assert deterministic(whole) == deterministic(resumed)
+    train_and_resume(tmp_path, ranks, *flags, budgets=(1000 * ranks, 2400 * ranks))
 
 
 def test_numpy_encoder_resumes_a_run_of_encoder_c(tmp_path):
     """As when a job is requeued on a machine without a compiler: the bits are equal, and the log names the encoder."""
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir(), resumed.mkdir()
     native_log = train(2, whole, *SYNCS["steps"], "--total-timesteps", 4800).stdout
     train(2, resumed, *SYNCS["steps"], "--total-timesteps", 2000)
@@ -42,24 +47,13 @@ def test_numpy_encoder_resumes_a_run_of_encoder_c(tmp_path):
 
 
 def test_karpathy_resume_is_bit_exact(tmp_path):
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
-    train(2, whole, "--preset", "karpathy", "--total-timesteps", 4500)
-    for budget in (2000, 4500):
-        train(2, resumed, "--preset", "karpathy", "--total-timesteps", budget)
-    assert newest(whole)[1] == newest(resumed)[1]
+    train_and_resume(tmp_path, 2, "--preset", "karpathy", budgets=(2000, 4500))
 
 
 def test_exploration_resume_is_bit_exact(tmp_path):
     """These games give no reward: each has a preference, and the policy stays close to uniform."""
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
     flags = ["--env-id", "ALE/Freeway-v5", "--max-frames", 200]
-    train(2, whole, *flags, "--total-timesteps", 4000)
-    for budget in (1500, 4000):
-        train(2, resumed, *flags, "--total-timesteps", budget)
-    assert newest(whole)[1] == newest(resumed)[1]
-    assert deterministic(whole) == deterministic(resumed)
+    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(1500, 4000))
     assert metrics(whole)[-1]["reward_count"] == 0 and metrics(whole)[-1]["entropy"] > 0.99 * math.log(3)
 
 
@@ -141,7 +135,7 @@ def test_signal_saves_a_checkpoint_and_the_next_start_resumes(tmp_path, line, nu
 
 def test_round_discarded_by_a_signal_is_played_again(tmp_path):
     """A signal discards a long round. The log gives the time until the save, and the resumed run is bit-exact."""
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir(), resumed.mkdir()
     flags = [*SMALL, *SYNCS["steps"], "--num-steps", 1500, "--total-timesteps", 7_000]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from jobs import metrics, newest, train
+from jobs import metrics, train, train_and_resume
 
 pytestmark = pytest.mark.torch
 ENV = ["--env-id", "examples.corridor:Corridor", "--policy", "examples.torch_policy:Net"]
@@ -52,13 +52,8 @@ def test_parameters_are_one_array():
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_learns_and_resumes_bit_exact(tmp_path, ranks):
-    whole, resumed = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir(), resumed.mkdir()
     flags = [*ENV, "--num-steps", 64, "--minibatch-size", 64, "--update-epochs", 4, "--hidden", 16]
-    train(ranks, whole, *flags, "--total-timesteps", 15_000 * ranks)
-    for budget in (7_000, 15_000):
-        train(ranks, resumed, *flags, "--total-timesteps", budget * ranks)
-    assert newest(whole)[1] == newest(resumed)[1]
+    whole, _ = train_and_resume(tmp_path, ranks, *flags, budgets=(7_000 * ranks, 15_000 * ranks))
     assert metrics(whole)[-1]["return_mean"] > 0.9
 
 
