@@ -8,6 +8,9 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+# Open MPI's libfabric transport sleeps for a second at start-up, and only one-sided communication uses it.
+os.environ.setdefault("OMPI_MCA_btl", "^ofi")
+
 # Concurrent jobs would each bind their ranks to the first cores, and wait in a busy loop.
 if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("PRTE_MCA_hwloc_default_binding_policy", "OMPI_MCA_hwloc_base_binding_policy"):

@@ -141,6 +141,8 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
     options = []
     if kind and kind.name == "Open MPI":
         options = _openmpi_options(kind.major, ranks, nodes or {})
+        if mpirun == _beside() and "OMPI_MCA_btl" not in os.environ:
+            options += ["--mca", "btl", "^ofi"]  # the wheel's one-sided transport; its start-up sleeps for a second
     elif nodes:
         options = ["-hosts", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
     hydra = Path(mpirun).with_name("mpiexec.hydra")
