@@ -1,6 +1,7 @@
 """Make the modules of ``tests/`` importable from every test folder."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -19,3 +20,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 settings.register_profile("repeatable", derandomize=True)  # for new examples: --hypothesis-profile default
 settings.load_profile("repeatable")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Name the targets that run what ``make test`` leaves out."""
+    if left := re.findall(r"not (\w+)", config.option.markexpr):
+        terminalreporter.write_line("left out: " + ", ".join(f"make test-{name}" for name in left))

@@ -38,12 +38,14 @@ def find_scene(
     game, rng = _random_game(env_id, frame_skip, mode, difficulty)
     pixels = np.arange(game.screen.size)
     counts = np.zeros((len(pixels), 256), dtype=np.uint16)
-    fills = np.zeros(256, dtype=np.int64)
+    fills, fill = np.zeros(256, dtype=np.int64), 0
     for step in range(STEPS):
         colours = game.screen.ravel()
-        shown = np.bincount(colours, minlength=256)
-        if 2 * shown.max() >= len(pixels):
-            fills[shown.argmax()] += 1
+        filled = np.count_nonzero(colours == fill)
+        if 2 * filled <= len(pixels):  # not the colour of the screen before
+            shown = np.bincount(colours, minlength=256)
+            fill, filled = int(shown.argmax()), shown.max()
+        fills[fill] += 2 * filled >= len(pixels)
         if step % COLOUR_EVERY == 0:
             counts[pixels, colours] += 1
         _random_step(game, rng)
