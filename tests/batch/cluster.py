@@ -1,4 +1,4 @@
-"""A real SLURM of four nodes on this one machine: its daemons and its jobs."""
+"""Start a real SLURM cluster of four nodes on this machine, and submit and query its jobs."""
 
 import contextlib
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 from hosts import ROOT_ADDRESS, Hosts, wait_for
 
 NODES = 4
-ENDS = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
-NODE = "Port=27001 CPUs=2 RealMemory=4000"
+END_STATES = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+NODE_OPTIONS = "Port=27001 CPUs=2 RealMemory=4000"
 CONF = """\
 ClusterName=pg_mpi
 SlurmctldHost={host}({address})
@@ -50,8 +50,8 @@ PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
 
 
 @contextlib.contextmanager
-def pmix_by_its_bare_name():
-    """SLURM's plugin opens libpmix.so, which Debian leaves to a package for developers: a link, for as long as this."""
+def pmix_link():
+    """Context with a link libpmix.so, which SLURM's plugin opens and Debian has only in a development package."""
     library = next(Path("/usr/lib").glob("*/pmix2/lib/libpmix.so.2"))
     link = library.with_name("libpmix.so")
     missing = not link.exists()
@@ -65,26 +65,27 @@ def pmix_by_its_bare_name():
 
 
 class Slurm:
-    """The cluster: a node on each of four hosts. A context manager: started on entry, gone on exit.
+    """A cluster with a node on each of four hosts. A context manager: starts it on entry and ends it on exit.
 
     Args:
-        folder: a new folder for its configuration, state and logs.
+        folder: a new folder for configuration, state and logs.
 
     Attributes:
-        hosts: the ``Hosts`` that its nodes are.
+        hosts: the ``Hosts`` of its nodes.
+        environment: environment variables of SLURM's commands.
     """
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        # all nodes are the same two cores: each mpirun daemon would bind its first rank to the first of them
+        # All nodes share the same two cores. Each mpirun daemon would bind its first rank to the first core.
         unbound = {"PRTE_MCA_hwloc_default_binding_policy": "none"}
         self.hosts = Hosts(NODES, folder)
-        own = {"SLURM_CONF": str(self.folder / "slurm.conf"), "TMPDIR": str(self.hosts.local)}
-        self.environment = {**os.environ, **unbound, **own}
+        folders = {"SLURM_CONF": str(self.folder / "slurm.conf"), "TMPDIR": str(self.hosts.local)}
+        self.environment = {**os.environ, **unbound, **folders}
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            stack.enter_context(pmix_by_its_bare_name())
+            stack.enter_context(pmix_link())
             stack.enter_context(self.hosts)
             self._start()
             self._stack = stack.pop_all()
@@ -94,20 +95,20 @@ class Slurm:
         folder, nodes = self.folder, self.hosts.names
         for name in ("state", *(f"{kind}.{node}" for node in nodes for kind in ("spool", "tmp"))):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        lines = [f"NodeName={n} NodeHostname={n} NodeAddr={self.hosts.address(n)} {NODE}" for n in nodes]
+        lines = [f"NodeName={n} NodeHostname={n} NodeAddr={self.hosts.address(n)} {NODE_OPTIONS}" for n in nodes]
         host = platform.node().split(".")[0]
         conf = CONF.format(host=host, address=ROOT_ADDRESS, folder=folder) + "\n".join(lines) + "\n"
         (folder / "slurm.conf").write_text(conf, encoding="utf-8")
         (folder / "plugstack.conf").write_text("optional spank_pbs.so\n", encoding="utf-8")
-        self._munge()
-        told = {"SLURM_CONF": self.environment["SLURM_CONF"]}
-        self.hosts.daemon(None, "/usr/sbin/slurmctld", "-D", "-c", **told)
+        self._start_munge()
+        environment = {"SLURM_CONF": self.environment["SLURM_CONF"]}
+        self.hosts.daemon(None, "/usr/sbin/slurmctld", "-D", "-c", **environment)
         for node in nodes:
-            self.hosts.daemon(node, "/usr/sbin/slurmd", "-D", "-N", node, **told)
-        wait_for(lambda: self.ask("sinfo", "-h", "-o", "%T %D") == f"idle {NODES}", 60, "nodes to be idle")
+            self.hosts.daemon(node, "/usr/sbin/slurmd", "-D", "-N", node, **environment)
+        wait_for(lambda: self.run("sinfo", "-h", "-o", "%T %D") == f"idle {NODES}", 60, "nodes to be idle")
 
-    def _munge(self):
-        """A munge of our own: a key, a socket and a process in the folder."""
+    def _start_munge(self):
+        """Start a separate munge daemon, with its key and socket in the folder."""
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
@@ -118,20 +119,20 @@ class Slurm:
 
     def __exit__(self, *_):
         try:
-            self.ask("scancel", "--user=root")
-            wait_for(lambda: not self.ask("squeue", "-h"), 30, "the jobs to end")
+            self.run("scancel", "--user=root")
+            wait_for(lambda: not self.run("squeue", "-h"), 30, "the jobs to end")
         finally:
             self._stack.close()
 
-    def ask(self, *words):
-        """What a SLURM command prints; raises if it fails."""
+    def run(self, *words):
+        """Run a SLURM command and return its output. Raises ``SubprocessError`` if it fails."""
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=30)
         if done.returncode:
             raise subprocess.SubprocessError(f"{words}: {done.stderr.strip()}")
         return done.stdout.strip()
 
     def submit(self, cwd, *words, **environment):
-        """``sbatch``: the new job's number."""
+        """Submit a job with ``sbatch`` and return its number."""
         line = ["sbatch", "--parsable", "--chdir", str(cwd), *map(str, words)]
         done = subprocess.run(
             line, cwd=cwd, env={**self.environment, **environment}, capture_output=True, text=True, timeout=30
@@ -140,25 +141,25 @@ class Slurm:
         return done.stdout.strip().split(";")[0]
 
     def job(self, number):
-        """What ``scontrol`` knows of a job: a dict."""
-        fields = (field.partition("=") for field in self.ask("scontrol", "-o", "show", "job", number).split())
+        """Return the fields that ``scontrol`` shows for a job as a dict."""
+        fields = (field.partition("=") for field in self.run("scontrol", "-o", "show", "job", number).split())
         return {name: value for name, _, value in fields}
 
-    def until(self, number, state, seconds):
-        """Wait until a job is in ``state``; a job that waits to be run again is let in at once."""
+    def wait_for_state(self, number, state, seconds):
+        """Wait until a job is in ``state``. Fails if it ends in another one. A requeued job starts without delay."""
 
         def reached():
             job = self.job(number)
             if job["JobState"] == "PENDING" and job["Reason"] == "BeginTime":
-                time.sleep(2)  # started within the second of its requeue, slurmd takes it for the killed one
-                self.ask("scontrol", "update", f"JobId={number}", "StartTime=now")
-            assert job["JobState"] not in ENDS - {state}, self._last_words(number)
+                time.sleep(2)  # slurmd confuses a job that starts within a second of its requeue with the killed one
+                self.run("scontrol", "update", f"JobId={number}", "StartTime=now")
+            assert job["JobState"] not in END_STATES - {state}, self._status(number)
             return job["JobState"] == state
 
-        wait_for(reached, seconds, lambda: f"job {number} to be {state}: {self._last_words(number)}")
+        wait_for(reached, seconds, lambda: f"job {number} to be {state}: {self._status(number)}")
 
-    def _last_words(self, number):
+    def _status(self, number):
         job = self.job(number)
         log = Path(job["StdOut"])
-        said = log.read_text(encoding="utf-8", errors="replace")[-3000:] if log.exists() else ""
-        return f"{job['JobState']} {job['Reason']}\n{said}"
+        text = log.read_text(encoding="utf-8", errors="replace")[-3000:] if log.exists() else ""
+        return f"{job['JobState']} {job['Reason']}\n{text}"

@@ -1,11 +1,12 @@
-"""How well scaling.model.predict foretells several hosts over slow links: one JSON file.
+"""Compare the predictions of scaling.model.predict with runs on several hosts over slow links; writes a JSON file.
 
     python tests/batch/links.py OUT.json [--repeats 3] [--seconds 24]
 
-In turns: a run on two ranks of one host, from which the predictions are made; then 2 and 4 hosts with a rank each over
-links as fast as they go, of 1 Gbit/s and of 100 Mbit/s. The network is the doctor's, measured on as many hosts over the
-same link, and the updates those with the same numbers. The hosts are namespaces of this one machine (hosts.py): 4 ranks
-share its cores, and the prediction is told so. As root; ``sh tests/batch/install.sh`` installs what it needs.
+Each repeat has a run on two ranks of one host, from which the predictions are made, and then runs on 2 and 4 hosts with
+one rank each, over links without a limit, of 1 Gbit/s and of 100 Mbit/s. The network is measured by the doctor on the
+same hosts and link. Predictions and runs are compared over the same updates. The hosts are namespaces of this machine
+(hosts.py), so 4 ranks share its cores, which the prediction takes into account. Needs root; run
+``sh tests/batch/install.sh`` to install the packages.
 """
 
 import argparse
@@ -30,69 +31,72 @@ from scaling.model.predict.measured import read_costs  # noqa: E402
 from scaling.model.predict.model import predict  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-#: Mbit/s of each: its name, and how many times longer a run must be for enough updates.
+#: {Mbit/s: (name, factor of the run time, for enough updates)}
 LINKS = {None: ("as fast as it goes", 1), 1000: ("1 Gbit/s", 1), 100: ("100 Mbit/s", 2)}
 COUNTS = (2, 4)
 WARMUP = 6.0
 
 
 class Bench:
-    """Commands on the first host that reach the others by ssh."""
+    """Run commands on the first host, which reaches the others by ssh."""
 
     def __init__(self, hosts, folder, seconds):
         self._hosts, self._folder, self._seconds = hosts, Path(folder), seconds
-        self._told = {
+        self._environment = {
             "TMPDIR": str(hosts.local),
             "PRTE_MCA_plm_ssh_args": f"-F {hosts.serve_ssh()}",
             "PRTE_MCA_hwloc_default_binding_policy": "none",
             "PYTHONPATH": str(ROOT),
         }
 
-    def _say(self, *words, **more):
+    def _run(self, *words, **environment):
         line = self._hosts.words("n1", sys.executable, "-m", *map(str, words))
-        place = {"cwd": self._folder, "env": {**os.environ, **self._told, **more}}
-        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **place)
+        options = {"cwd": self._folder, "env": {**os.environ, **self._environment, **environment}}
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **options)
         if done.returncode:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr}")
         return done.stdout
 
     def nodes(self, count):
+        """Write a host file with ``count`` hosts and return its path."""
         path = self._folder / f"nodes-{count}"
         path.write_text("".join(f"{name}\n" for name in self._hosts.names[:count]), encoding="utf-8")
         return path
 
     def network(self, count):
-        """The ``Network`` that the doctor measures on so many hosts: those that share cores exchange slower too."""
+        """Measure the ``Network`` of ``count`` hosts with the doctor. Hosts that share cores exchange more slowly."""
         words = ["pg_mpi.mpi.launch", "-n", count, "--", "pg_mpi.doctor", "--json", "--seconds", "2"]
-        report = json.loads(self._say(*words, PBS_NODEFILE=str(self.nodes(count))).splitlines()[-1])
-        return exchange.fitted(count, {int(size): spent for size, spent in report["allreduce_s"].items()})
+        report = json.loads(self._run(*words, PBS_NODEFILE=str(self.nodes(count))).splitlines()[-1])
+        return exchange.fitted(count, {int(size): seconds for size, seconds in report["allreduce_s"].items()})
 
-    def sweep(self, name, ranks, longer, *words):
-        """A sweep into a new folder; its rows."""
-        time = ["--seconds", longer * self._seconds, "--warmup", WARMUP]
+    def sweep(self, name, ranks, factor, *words):
+        """Run a sweep into a new folder and return its rows."""
+        time = ["--seconds", factor * self._seconds, "--warmup", WARMUP]
         out = ["--out", self._folder / name, "--keep", "--json"]
-        told = self._say("scaling.sweep", "--ranks", ranks, *time, *out, *words)
-        return json.loads(told.splitlines()[-1])["rows"]
+        output = self._run("scaling.sweep", "--ranks", ranks, *time, *out, *words)
+        return json.loads(output.splitlines()[-1])["rows"]
 
 
 def measure(bench, hosts, folder, repeat):
-    """One turn: a row for each link and number of hosts."""
+    """Run one repeat: a row for each link and number of hosts."""
     hosts.shape(None)
     bench.sweep(f"base-{repeat}", 2, 1)
     base, rows = Path(folder, f"base-{repeat}", "run-000002-0"), []
-    for megabits, (link, longer) in LINKS.items():
+    for megabits, (link, factor) in LINKS.items():
         hosts.shape(megabits)
         nodes = ["--hosts", bench.nodes(max(COUNTS))]
-        for row in bench.sweep(f"link-{megabits}-{repeat}", ",".join(map(str, COUNTS)), longer, *nodes):
+        for row in bench.sweep(f"link-{megabits}-{repeat}", ",".join(map(str, COUNTS)), factor, *nodes):
             out = Path(folder, f"link-{megabits}-{repeat}", f"ranks-{row['ranks']:06d}-0.json")
             costs = read_costs(base, between=json.loads(out.read_text())["between_updates"])
-            foretold = predict(costs, row["ranks"], (None, bench.network(row["ranks"])), node=1, cores=usable_threads())
+            predicted = predict(
+                costs, row["ranks"], (None, bench.network(row["ranks"])), node=1, cores=usable_threads()
+            )
             shares = {
                 "allreduce": row["phase_share"]["allreduce"],
-                "foretold_allreduce": foretold["allreduce_fraction"],
+                "foretold_allreduce": predicted["allreduce_fraction"],
             }
-            told = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "foretold": float(foretold["sps"])}
-            rows.append({**told, **{name: round(float(share), 4) for name, share in shares.items()}})
+            speeds = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "foretold": float(predicted["sps"])}
+            rows.append({**speeds, **{name: round(float(share), 4) for name, share in shares.items()}})
             print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
@@ -100,7 +104,7 @@ def measure(bench, hosts, folder, repeat):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", help="the JSON file to write")
-    parser.add_argument("--repeats", type=int, default=3, help="turns (default: 3)")
+    parser.add_argument("--repeats", type=int, default=3, help="number of repeats (default: 3)")
     parser.add_argument("--seconds", type=float, default=24, help="length of each run after its start (default: 24)")
     args = parser.parse_args()
     if missing := [name for name in ("ip", "tc", "sshd", "ssh", "ssh-keygen") if not shutil.which(name)]:
@@ -112,12 +116,12 @@ def main():
             turns.append(measure(bench, hosts, folder, repeat))
     rows = []
     for group in zip(*turns):
-        middle = {
+        medians = {
             name: statistics.median(row[name] for row in group) for name in group[0] if name not in ("link", "hosts")
         }
         error = statistics.median(row["foretold"] / row["sps"] - 1 for row in group)
-        rows.append({"link": group[0]["link"], "hosts": group[0]["hosts"], **middle, "error": error})
-        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {middle['sps']:,.0f} steps/s, foretold {error:+.1%}")
+        rows.append({"link": group[0]["link"], "hosts": group[0]["hosts"], **medians, "error": error})
+        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {medians['sps']:,.0f} steps/s, foretold {error:+.1%}")
     write_json(args.out, {"rows": rows, "turns": turns, **facts("tests/batch/links.py", sys.argv[1:])})
 
 

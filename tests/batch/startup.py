@@ -1,10 +1,10 @@
-"""Start-up with and without jobs/stage.sh, on the four-node SLURM of this folder: one JSON file.
+"""Measure start-up with and without jobs/stage.sh on the SLURM cluster of this folder; writes a JSON file.
 
     python tests/batch/startup.py OUT.json [--repeats 3]
 
-Each point is a job with one rank a node whose doctor tells how long the slowest rank took until all was imported, and
-how many modules it read from where; caches are emptied before. All nodes are this one machine, and what is shared here
-is its disk, not a file system over a network: this shows what staging costs and that it works, not what it saves.
+Each point is a job with one rank per node. The doctor reports the import time of the slowest rank, and the number and
+file system of the modules. File caches are emptied before each job. All nodes share this machine's disk, not a network
+file system, so the result is the cost of staging, not the time that it saves.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from cluster import Slurm  # noqa: E402
-from submitted import PLACE, SCRIPTS, log  # noqa: E402
+from submitted import ENVIRONMENT, SCRIPTS, log  # noqa: E402
 
 from pg_mpi.files.run_folder import write_json  # noqa: E402
 from scaling.cli import facts  # noqa: E402
 
-#: A job that only prepares: common.sh's own functions, and the doctor's report as JSON in place of training.
+#: A job with the functions of common.sh that runs the doctor with JSON output instead of training.
 JOB = """#!/usr/bin/env bash
 trap 'asked=USR1' USR1; trap 'asked=TERM' TERM
 . {scripts}/common.sh
@@ -35,16 +35,16 @@ unstage
 
 
 def measure(slurm, nodes, stage):
-    """One job: seconds and modules of the slowest rank, and seconds that staging took."""
+    """Run one job: import time and modules of the slowest rank, and the time of staging."""
     Path("/proc/sys/vm/drop_caches").write_text("3")
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "job.sh")
         script.write_text(JOB.format(scripts=SCRIPTS), encoding="utf-8")
-        told = {**PLACE, "PG_MPI_LAUNCHER": "srun --mpi=pmix"}
+        environment = {**ENVIRONMENT, "PG_MPI_LAUNCHER": "srun --mpi=pmix"}
         if stage:
-            told["PG_MPI_STAGE"] = str(slurm.hosts.local)
+            environment["PG_MPI_STAGE"] = str(slurm.hosts.local)
         options = [f"--nodes={nodes}", "--ntasks-per-node=1", "--output=job.log", script]
-        slurm.until(slurm.submit(folder, *options, **told), "COMPLETED", 120)
+        slurm.wait_for_state(slurm.submit(folder, *options, **environment), "COMPLETED", 120)
         text = log(folder)
     ranks = json.loads(next(line for line in text.splitlines() if line.startswith("{")))["ranks"]
     slowest = max(ranks, key=lambda rank: rank["import_s"])
@@ -55,23 +55,23 @@ def measure(slurm, nodes, stage):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", help="the JSON file to write")
-    parser.add_argument("--repeats", type=int, default=3, help="jobs of each point, in turns (default: 3)")
+    parser.add_argument("--repeats", type=int, default=3, help="jobs per point (default: 3)")
     args = parser.parse_args()
     points = [(nodes, stage) for nodes in (1, 2, 4) for stage in (False, True)]
-    seen = {point: [] for point in points}
+    results = {point: [] for point in points}
     with tempfile.TemporaryDirectory() as folder, Slurm(folder) as slurm:
         for _ in range(args.repeats):
             for point in points:
-                seen[point].append(measure(slurm, *point))
-                print(point, seen[point][-1], file=sys.stderr, flush=True)
+                results[point].append(measure(slurm, *point))
+                print(point, results[point][-1], file=sys.stderr, flush=True)
     rows = []
-    for (nodes, stage), group in seen.items():
+    for (nodes, stage), group in results.items():
         seconds = [row["import_s"] for row in group]
-        kept = {name: group[0][name] for name in ("modules", "file_system")}
+        modules = {name: group[0][name] for name in ("modules", "file_system")}
         staged = statistics.median(row["staged_s"] for row in group) if stage else None
-        rows.append({"nodes": nodes, "staged": stage, "import_s": seconds, **kept, "staged_after_s": staged})
-        how = f"staged {staged:.0f} s after the start" if stage else "not staged"
-        print(f"{nodes} nodes, {how}: imported after {statistics.median(seconds):.2f} s, {kept}")
+        rows.append({"nodes": nodes, "staged": stage, "import_s": seconds, **modules, "staged_after_s": staged})
+        staging = f"staged {staged:.0f} s after the start" if stage else "not staged"
+        print(f"{nodes} nodes, {staging}: imported after {statistics.median(seconds):.2f} s, {modules}")
     write_json(args.out, {"rows": rows, **facts("tests/batch/startup.py", sys.argv[1:])})
 
 

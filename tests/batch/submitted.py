@@ -1,4 +1,4 @@
-"""What the tests of job scripts have in common: a small run in a folder of its own, and what it left there."""
+"""Submit small runs with the job scripts, and read their logs and run folders."""
 
 import json
 import os
@@ -10,62 +10,63 @@ import jobs
 from hosts import wait_for
 
 SCRIPTS = jobs.ROOT / "jobs"
-PLACE = {"PG_MPI_HOME": str(jobs.ROOT), "PG_MPI_PYTHON": sys.executable}
+#: Environment variables of the job scripts.
+ENVIRONMENT = {"PG_MPI_HOME": str(jobs.ROOT), "PG_MPI_PYTHON": sys.executable}
 SMALL = [*jobs.SMALL, "--log-interval", "2"]
 
 
 def submit(slurm, cwd, options, *flags, script="train.slurm", **environment):
-    """Submit a script on one rank a node with small games, train.slurm's into ``run``; the job's number."""
+    """Submit a script with small settings and one rank per node, and return the job's number. Runs are in ``run``."""
     line = ["--ntasks-per-node=1", "--time=5", "--output=job.log", *options, SCRIPTS / script]
     run = ["--run-dir", "run"] if script == "train.slurm" else []
-    return slurm.submit(cwd, *line, *run, *SMALL, *flags, **PLACE, **environment)
+    return slurm.submit(cwd, *line, *run, *SMALL, *flags, **ENVIRONMENT, **environment)
 
 
 def log(cwd, name="job.log"):
-    """What a job has printed so far."""
+    """Return the output of a job so far."""
     path = Path(cwd) / name
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def starts(cwd, run="run"):
-    """What each start of the run folder was told, in order."""
+    """Return the facts of each start of a run, in order, from its config.json."""
     config = Path(cwd) / run / "config.json"
     return json.loads(config.read_text(encoding="utf-8"))["starts"] if config.exists() else []
 
 
 def finished(cwd, run="run"):
-    """True if the run folder says so."""
+    """Return True if the run folder is marked DONE."""
     return (Path(cwd) / run / "DONE").exists()
 
 
-def until_it_trains(cwd, updates=1, run="run"):
-    """Wait until so many updates are in the metrics."""
+def wait_for_updates(cwd, updates=1, run="run"):
+    """Wait until a run has written ``updates`` metrics lines."""
     path = Path(cwd) / run / "metrics.jsonl"
     wait_for(lambda: path.exists() and path.read_text().count("\n") >= updates, 60, lambda: log(cwd))
 
 
 def ranks_of(job):
-    """The processes of a job that train: {rank: pid}."""
+    """Return the training processes of a job: {rank: pid}."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             pairs = (word.partition(b"=") for word in (entry / "environ").read_bytes().split(b"\0"))
-            told = {name: value for name, _, value in pairs}
+            variables = {name: value for name, _, value in pairs}
             line = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        rank = told.get(b"OMPI_COMM_WORLD_RANK", told.get(b"PMIX_RANK"))
-        if told.get(b"SLURM_JOB_ID") == job.encode() and rank and b"pg_mpi.train" in line:
+        rank = variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMIX_RANK"))
+        if variables.get(b"SLURM_JOB_ID") == job.encode() and rank and b"pg_mpi.train" in line:
             found[int(rank)] = int(entry.name)
     return found
 
 
-def kill_a_rank(job, rank=2):
-    """SIGKILL one process of the job that trains."""
+def kill_rank(job, rank=2):
+    """Send SIGKILL to one rank of a job."""
     os.kill(ranks_of(job)[rank], signal.SIGKILL)
 
 
-def same_end(one, other, run="run"):
-    """Assert that two runs ended with the same bytes in their checkpoints and the same metrics."""
+def assert_equal_results(one, other, run="run"):
+    """Assert that two runs have equal final checkpoints and equal metrics."""
     assert jobs.newest(one, run)[1] == jobs.newest(other, run)[1]
     assert jobs.deterministic(one, run) == jobs.deterministic(other, run)

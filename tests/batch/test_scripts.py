@@ -1,4 +1,4 @@
-"""The job scripts as they are written: shellcheck, and what OpenPBS would read of them."""
+"""Static checks of the job scripts: shellcheck, and the directives and commands of OpenPBS."""
 
 import re
 import subprocess
@@ -10,13 +10,13 @@ from submitted import SCRIPTS
 pytestmark = [pytest.mark.batch, pytest.mark.quick]
 
 SELECT = r"select=\d+:ncpus=\d+(:(mpiprocs|ompthreads)=\d+)*"
-#: Directives of OpenPBS's qsub that a script of ours may use, and what may follow them.
+#: Directives of OpenPBS's qsub that the scripts may use, with the form of their values.
 DIRECTIVES = {"-N": r"[\w.-]{1,230}", "-j": "oe", "-r": "[yn]", "-l": rf"({SELECT}|walltime=[\d:]+)"}
-#: Options that a script gives to qsub itself, for its successor.
+#: Options of the qsub command with which a script submits its successor.
 OPTIONS = {"-V", "-N", "-W", "-l", "-q", "-A"}
 
 
-def test_shellcheck_has_nothing_to_say():
+def test_shellcheck_has_no_findings():
     scripts = [
         *SCRIPTS.glob("*.sh"),
         *SCRIPTS.glob("*.slurm"),
@@ -29,31 +29,33 @@ def test_shellcheck_has_nothing_to_say():
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.pbs")), ids=lambda path: path.name)
-def test_every_directive_is_one_of_openpbs(script):
-    """A script's directives stand before its first command, each one known, each value of a known form."""
+def test_directives_are_valid_in_openpbs(script):
+    """Directives precede the first command. Their options and the form of their values are known."""
     lines = script.read_text(encoding="utf-8").splitlines()
-    said = [line for line in lines if line.startswith("#PBS")]
-    first = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
-    assert said and all(lines.index(line) < first for line in said), "PBS reads none after the first command"
-    for line in said:
+    directives = [line for line in lines if line.startswith("#PBS")]
+    first_command = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
+    assert directives and all(lines.index(line) < first_command for line in directives), (
+        "PBS ignores directives after a command"
+    )
+    for line in directives:
         _, option, value = line.split(maxsplit=2)
         assert re.fullmatch(DIRECTIVES[option], value), line
     assert "#SBATCH" not in "\n".join(lines)
 
 
-def test_the_commands_that_the_scripts_name_are_of_openpbs():
-    """The example in each script's head asks for resources as OpenPBS writes them; so does the call of qsub."""
+def test_qsub_commands_are_valid_in_openpbs():
+    """The example in each script's header and the qsub command of the scripts have the syntax of OpenPBS."""
     for script in SCRIPTS.glob("*.pbs"):
         (line,) = (line for line in script.read_text(encoding="utf-8").splitlines() if " qsub " in line)
-        asked = re.search(r"qsub -V -l (\S+) jobs/(\S+)$", line)
-        assert asked[2] == script.name
-        assert re.fullmatch(rf"{SELECT},walltime=\d+:\d\d:\d\d", asked[1]), asked[1]
+        example = re.search(r"qsub -V -l (\S+) jobs/(\S+)$", line)
+        assert example[2] == script.name
+        assert re.fullmatch(rf"{SELECT},walltime=\d+:\d\d:\d\d", example[1]), example[1]
     call = re.search(r"\$\(qsub (.*?)\); then", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"), re.S)[1]
     assert set(re.findall(r" (-\w)\b", f" {call}")) <= OPTIONS
     assert "depend=afterany:$PBS_JOBID" in call
 
 
-#: As OpenPBS's `qstat -f` prints a job: four spaces, and a tab before what did not fit into a line. Made by hand.
+#: A job as printed by `qstat -f` of OpenPBS, written by hand. A tab continues a long line.
 QSTAT = """\
 Job Id: 4711.server
     Job_Name = pg_mpi
@@ -68,28 +70,47 @@ Job Id: 4711.server
 """
 
 
-def test_a_successor_asks_for_what_this_job_asked_for(tmp_path):
-    """The call of qsub, by a stand-in for it that prints its arguments, after a stand-in for OpenPBS's qstat."""
+def test_successor_requests_the_same_resources(tmp_path):
+    """A stub of qsub prints its arguments, and a stub of qstat prints the job."""
     (tmp_path / "job.txt").write_text(QSTAT, encoding="utf-8")
     for name, line in (("qstat", f"cat {tmp_path}/job.txt"), ("qsub", 'printf "[%s]" "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "nodes").write_text("a\na\nb\n", encoding="utf-8")
-    told = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PG_MPI_HOME": str(jobs.ROOT), "PG_MPI_PYTHON": "/bin/true"}
-    told |= {"PBS_O_WORKDIR": str(tmp_path), "PBS_NODEFILE": str(tmp_path / "nodes"), "PBS_JOBID": "4711.server"}
-    told |= {"PBS_O_QUEUE": "routing", "PBS_QUEUE": "large", "PBS_JOBNAME": "mine", "PG_MPI_QSUB": "-l software=x"}
-    lines = '. $0/jobs/common.sh; . $0/jobs/pbs.sh; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PG_MPI_HOME": str(jobs.ROOT), "PG_MPI_PYTHON": "/bin/true"}
+    environment |= {"PBS_O_WORKDIR": str(tmp_path), "PBS_NODEFILE": str(tmp_path / "nodes"), "PBS_JOBID": "4711.server"}
+    environment |= {
+        "PBS_O_QUEUE": "routing",
+        "PBS_QUEUE": "large",
+        "PBS_JOBNAME": "mine",
+        "PG_MPI_QSUB": "-l software=x",
+    }
+    script = '. $0/jobs/common.sh; . $0/jobs/pbs.sh; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
 
     def run():
-        return subprocess.run(["bash", "-c", lines, jobs.ROOT], env=told, capture_output=True, text=True, timeout=20)
+        return subprocess.run(
+            ["bash", "-c", script, jobs.ROOT], env=environment, capture_output=True, text=True, timeout=20
+        )
 
     done = run()
     first, second = done.stdout.splitlines()
     ranks, left = map(int, first.split())
     assert ranks == 3 and 12 * 3600 - 10 <= left <= 12 * 3600
     select = "select=4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccelerators=0"
-    asked = f"{select},place=scatter:excl,walltime=12:00:00"
-    options = ["-V", "-N", "mine", "-W", "depend=afterany:4711.server", "-l", asked, "-q", "routing", "-A", "physics"]
+    resources = f"{select},place=scatter:excl,walltime=12:00:00"
+    options = [
+        "-V",
+        "-N",
+        "mine",
+        "-W",
+        "depend=afterany:4711.server",
+        "-l",
+        resources,
+        "-q",
+        "routing",
+        "-A",
+        "physics",
+    ]
     words = [*options, "-l", "software=x", "train.pbs"]
     assert second == "pg_mpi job: the next start is " + "".join(f"[{word}]" for word in words), done.stderr
     (tmp_path / "qstat").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")

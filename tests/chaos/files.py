@@ -1,4 +1,4 @@
-"""Damaged checkpoints: of a run that goes on, and by the thousand; disks that are full."""
+"""Damaged checkpoints of a resumed run, thousands of damaged files, and full disks."""
 
 import os
 import random
@@ -24,54 +24,54 @@ def _train(folder, name, *flags):
     return result
 
 
-def _spoil(path, way, rng):
+def _damage(path, kind, rng):
     content = bytearray(Path(path).read_bytes())
-    if way == "a folder":
+    if kind == "a folder":
         os.remove(path)
         return os.mkdir(path)
-    if way == "flipped":
+    if kind == "flipped":
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         content[len(content) // 2] ^= 1
-    if way == "cut short":
+    if kind == "cut short":
         del content[rng.randrange(len(content)) :]
-    if way == "zeroed":
+    if kind == "zeroed":
         content = bytes(len(content))
     with open(path, "wb") as file:
         file.write(content)
 
 
 @fault("newest checkpoint flipped, cut short, zeroed or a folder", tries=8, full=40)
-def newest_damaged(tally, folder, tries, seed):
+def damaged_newest_checkpoint(outcome, folder, tries, seed):
     rng = random.Random(seed)
     _train(folder, "whole", *WHOLE)
     _train(folder, "half", *HALF)
     for number in range(tries):
-        with tally.trying():
+        with outcome.attempt():
             name = f"run-{number}"
             shutil.copytree(folder / "half", folder / name)
-            _spoil(newest(folder, name)[0], ("flipped", "cut short", "zeroed", "a folder")[number % 4], rng)
-            with tally.recovering():
+            _damage(newest(folder, name)[0], ("flipped", "cut short", "zeroed", "a folder")[number % 4], rng)
+            with outcome.recovery():
                 result = _train(folder, name, *WHOLE)
             assert result.stderr.count("is not a usable checkpoint") == 1, f"wrong: no warning {result.stderr}"
-            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: other bits"
+            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: the checkpoint differs"
 
 
 @fault("no good checkpoint left", tries=2)
-def none_good(tally, folder, tries, seed):
+def no_usable_checkpoint(outcome, folder, tries, seed):
     rng = random.Random(seed)
     _train(folder, "run", *HALF)
     for path in checkpoint_file.candidates(str(folder / "run")):
-        _spoil(path, "cut short", rng)
+        _damage(path, "cut short", rng)
     for _ in range(tries):
-        with tally.trying():
+        with outcome.attempt():
             result = run(command(2, "pg_mpi.train", "--run-dir", "run", *RUN, *WHOLE), folder)
             assert result.returncode == 2, f"wrong: exit {result.returncode}"
             assert "no usable checkpoint" in one_line(result)
 
 
 @fault("damaged checkpoint files", tries=2000, full=10_000)
-def fuzz(tally, folder, tries, seed):
-    """A file opens as what was saved, or with our own error: nothing else, and no more memory than it is long."""
+def fuzz_checkpoint_files(outcome, folder, tries, seed):
+    """A damaged file is loaded with its original content, or raises ``CheckpointError``."""
     from unit.test_hostile import damage
 
     _train(folder, "run", *HALF)
@@ -79,32 +79,32 @@ def fuzz(tally, folder, tries, seed):
     _, facts = checkpoint_file.load(path)
     rng = np.random.default_rng(seed)
     for _ in range(tries):
-        with tally.trying():
-            spoilt = folder / "spoilt.npz"
-            spoilt.write_bytes(damage(content, rng))
+        with outcome.attempt():
+            damaged = folder / "damaged.npz"
+            damaged.write_bytes(damage(content, rng))
             try:
-                found = checkpoint_file.load(str(spoilt))[1]
+                found = checkpoint_file.load(str(damaged))[1]
             except CheckpointError:
                 continue
             except BaseException as error:
                 raise AssertionError(f"wrong: {error!r}") from None
-            assert found == facts, "wrong: other content passed"
+            assert found == facts, "wrong: a damaged file was loaded with other content"
 
 
 @fault("disk full at any byte of what is written", tries=12, full=60)
-def full_disk(tally, folder, tries, seed):
-    """The kernel refuses what is longer than so many bytes (RLIMIT_FSIZE on rank 0); then there is room again."""
+def full_disk(outcome, folder, tries, seed):
+    """RLIMIT_FSIZE limits the files of rank 0 to a number of bytes. The next start has no limit."""
     rng = random.Random(seed)
     _train(folder, "whole", *WHOLE)
     size = os.path.getsize(newest(folder, "whole")[0])
     for number in range(tries):
-        with tally.trying():
+        with outcome.attempt():
             limit = int(np.exp(rng.uniform(0, np.log(size)))) if number else 0
             name = f"run-{number}"
             flags = ["--run-dir", name, *map(str, RUN), *map(str, WHOLE)]
             result = run([*mpirun_command(2), sys.executable, FAULTY, f"disk:{limit}", *flags], folder)
             assert result.returncode in (1, 2), f"wrong: exit {result.returncode} with {limit} bytes {result.stderr}"
             assert "cannot be written" in one_line(result)
-            with tally.recovering():
+            with outcome.recovery():
                 _train(folder, name, *WHOLE)
-            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: other bits"
+            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: the checkpoint differs"

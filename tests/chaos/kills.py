@@ -1,4 +1,4 @@
-"""Killed at any moment: during saves, and the whole job."""
+"""Kill a process during saves, and the whole job at a random moment."""
 
 import os
 import random
@@ -13,30 +13,32 @@ from pg_mpi.config.errors import CheckpointError
 from pg_mpi.files import checkpoint_file
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 1, "--seed", 3]
-POLITE = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LONG = ["--total-timesteps", 2 * 128 * 60]
 
 
 @fault("kill -9 at a random moment of saves", tries=200, full=1000)
-def during_saves(tally, folder, tries, seed):
-    """A child saves one checkpoint after the other and tells of each; a kill finds it anywhere."""
+def kill_during_saves(outcome, folder, tries, seed):
+    """A child process saves checkpoints and acknowledges each. It is killed at a random moment."""
     rng = random.Random(seed)
     for number in range(tries):
-        with tally.trying():
-            place = folder / str(number)
-            acknowledged = _killed_child(place, rng.uniform(0, 0.08))
-            with tally.recovering():
-                found = checkpoint_file.load_newest(str(place), lambda line: None)
+        with outcome.attempt():
+            cwd = folder / str(number)
+            acknowledged = _killed_child(cwd, rng.uniform(0, 0.08))
+            with outcome.recovery():
+                found = checkpoint_file.load_newest(str(cwd), lambda line: None)
             if found is None:
-                assert acknowledged < 0, f"lost: update {acknowledged} was acknowledged, and nothing is there"
+                assert acknowledged < 0, f"lost: update {acknowledged} was acknowledged, but there is no checkpoint"
                 continue
             _, arrays, facts = found
-            assert facts["update"] >= acknowledged, f"lost: {acknowledged} acknowledged, {facts['update']} there"
+            assert facts["update"] >= acknowledged, (
+                f"lost: update {acknowledged} was acknowledged, but the newest is {facts['update']}"
+            )
             assert (arrays["theta"] == facts["update"]).all(), "wrong weights"
 
 
-def _killed_child(place, delay):
-    """Fork a child that saves until it is killed; the last save that it told of, -1 if none."""
+def _killed_child(cwd, delay):
+    """Fork a child that saves until it is killed. Returns its last acknowledged update, -1 if none."""
     theta = np.zeros(300_000, dtype=np.float32)
     reading, writing = os.pipe()
     child = os.fork()
@@ -45,7 +47,7 @@ def _killed_child(place, delay):
         for update in range(10_000):
             theta[:] = update
             checkpoint_file.save(
-                checkpoint_file.path_of(str(place / "checkpoints"), update), {"theta": theta}, {"update": update}
+                checkpoint_file.path_of(str(cwd / "checkpoints"), update), {"theta": theta}, {"update": update}
             )
             os.write(writing, update.to_bytes(4, "little"))
         os._exit(0)
@@ -53,59 +55,63 @@ def _killed_child(place, delay):
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    told = b""
+    received = b""
     while piece := os.read(reading, 65536):
-        told += piece
+        received += piece
     os.close(reading)
-    return int.from_bytes(told[-4:], "little") if told else -1
+    return int.from_bytes(received[-4:], "little") if received else -1
 
 
 @fault("kill -9 of the whole mpirun job at a random moment", tries=12, full=100)
-def whole_job(tally, folder, tries, seed):
-    """Killed and started again until it is done: the bits of a run that nobody touched."""
-    _again_and_again(tally, folder, tries, seed, lambda job, rng: end(job))
+def kill_whole_job(outcome, folder, tries, seed):
+    """A run that is killed and restarted until it is finished equals an uninterrupted run."""
+    _interrupt_and_restart(outcome, folder, tries, seed, lambda job, rng: end(job))
 
 
 @fault("TERM or INT to mpirun, which kills its ranks soon after", tries=6, full=40)
-def politely(tally, folder, tries, seed):
-    """As the job is killed, or saves before that: it may exit with 75."""
-    _again_and_again(tally, folder, tries, seed, lambda job, rng: job.send_signal(rng.choice(POLITE)))
+def signal_whole_job(outcome, folder, tries, seed):
+    """The job is killed, or saves first and exits with 75."""
+    _interrupt_and_restart(outcome, folder, tries, seed, lambda job, rng: job.send_signal(rng.choice(STOP_SIGNALS)))
 
 
-def _again_and_again(tally, folder, tries, seed, stop):
+def _interrupt_and_restart(outcome, folder, tries, seed, stop):
     rng = random.Random(seed)
     done = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
     assert done.returncode == 0, done.stderr
     line = command(2, "pg_mpi.train", "--run-dir", "run", *RUN, *LONG)
     known = 0
-    while tally.tries < tries:
-        with tally.trying():
+    while outcome.tries < tries:
+        with outcome.attempt():
             job = start(line, folder)
             time.sleep(rng.uniform(0.5, 5))
             stop(job, rng)
             finish(job)
-            known = _no_step_back(folder, known)
+            known = _update_of_newest(folder, known)
             if (folder / "run/DONE").exists():
-                _same(folder)
-                (folder / "run").rename(folder / f"run-{tally.tries}")
+                _check_equal_to_whole(folder)
+                (folder / "run").rename(folder / f"run-{outcome.tries}")
                 known = 0
-    with tally.trying(), tally.recovering():
+    with outcome.attempt(), outcome.recovery():
         result = run(line, folder)
         assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
-        _same(folder)
+        _check_equal_to_whole(folder)
 
 
-def _no_step_back(folder, known):
-    """The update of the newest good checkpoint, which must not be before ``known``."""
+def _update_of_newest(folder, known):
+    """Return the update of the newest usable checkpoint. Fails if it is before ``known``."""
     try:
         found = checkpoint_file.load_newest(str(folder / "run"), lambda line: None)
     except CheckpointError as error:
         raise AssertionError(f"lost: {error}") from None
     update = found[2]["counters"]["update"] if found else 0
-    assert update >= known, f"lost: update {known} was saved, {update} is there"
+    assert update >= known, f"lost: update {known} was saved, but the newest is {update}"
     return update
 
 
-def _same(folder):
-    assert newest(folder, "run")[1] == newest(folder, "whole")[1], "wrong: other bits than in one go"
-    assert deterministic(folder, "run") == deterministic(folder, "whole"), "wrong: other metrics than in one go"
+def _check_equal_to_whole(folder):
+    assert newest(folder, "run")[1] == newest(folder, "whole")[1], (
+        "wrong: the checkpoint differs from the uninterrupted run"
+    )
+    assert deterministic(folder, "run") == deterministic(folder, "whole"), (
+        "wrong: the metrics differ from the uninterrupted run"
+    )

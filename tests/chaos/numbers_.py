@@ -1,4 +1,4 @@
-"""Numbers that are not finite, and emulators that fail."""
+"""Gradients and weights that are not finite, and emulators that fail."""
 
 import random
 import sys
@@ -17,60 +17,60 @@ def _faulty(folder, ranks, plan, *flags):
     return run([*mpirun_command(ranks), sys.executable, FAULTY, plan, *RUN, *flags], folder)
 
 
-def _no_nan_saved(place):
-    for path in checkpoint_file.candidates(str(place / "run")):
+def _check_no_nan_saved(cwd):
+    for path in checkpoint_file.candidates(str(cwd / "run")):
         assert np.isfinite(checkpoint_file.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
 
 
 @fault("NaN in one rank's gradient", tries=5, full=20)
-def nan_once(tally, folder, tries, seed):
+def nan_gradients(outcome, folder, tries, seed):
     rng = random.Random(seed)
     for number in range(tries):
-        with tally.trying():
-            place = folder / str(number)
-            place.mkdir()
+        with outcome.attempt():
+            cwd = folder / str(number)
+            cwd.mkdir()
             updates = sorted(rng.sample(range(2, 11), 3))
             plan = "nan:" + ",".join(map(str, updates))
-            result = _faulty(place, 3, plan, "--total-timesteps", str(12 * 3 * 128), "--sync-check-every", "1")
+            result = _faulty(cwd, 3, plan, "--total-timesteps", str(12 * 3 * 128), "--sync-check-every", "1")
             assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
-            counted = [line["skipped_updates"] for line in metrics(place)]
+            counted = [line["skipped_updates"] for line in metrics(cwd)]
             assert counted == [sum(u <= k for u in updates) for k in range(1, 13)], f"wrong: counted {counted}"
-            _no_nan_saved(place)
+            _check_no_nan_saved(cwd)
 
 
 @fault("NaN in one rank's gradient for ever", tries=2, full=5)
-def nan_for_ever(tally, folder, tries, seed):
+def repeated_nan_gradients(outcome, folder, tries, seed):
     for number in range(tries):
-        with tally.trying():
-            place = folder / str(number)
-            place.mkdir()
-            result = _faulty(place, 2, "nan:" + ",".join(map(str, range(4, 50))))
+        with outcome.attempt():
+            cwd = folder / str(number)
+            cwd.mkdir()
+            result = _faulty(cwd, 2, "nan:" + ",".join(map(str, range(4, 50))))
             assert result.returncode == 1 and "not finite in 10 updates in a row" in one_line(result)
-            _no_nan_saved(place)
+            _check_no_nan_saved(cwd)
 
 
 @fault("NaN in one rank's weights", tries=2, full=5)
-def nan_weights(tally, folder, tries, seed):
-    """Its gradients are no numbers from then on, and its weights are not the others'."""
+def nan_weights(outcome, folder, tries, seed):
+    """The gradients of the rank are NaN from then on, and its weights differ from those of the other ranks."""
     for number in range(tries):
-        with tally.trying():
-            place = folder / str(number)
-            place.mkdir()
-            result = _faulty(place, 2, "nan_weights")
+        with outcome.attempt():
+            cwd = folder / str(number)
+            cwd.mkdir()
+            result = _faulty(cwd, 2, "nan_weights")
             assert result.returncode == 1, f"wrong: exit {result.returncode} {result.stderr}"
             assert "differ from the others'" in result.stderr or "not finite in 10 updates" in result.stderr
-            _no_nan_saved(place)
+            _check_no_nan_saved(cwd)
 
 
 @fault("emulators that raise in 1 of 2,000 steps", tries=2, full=10)
-def emulators(tally, folder, tries, seed):
+def failing_emulators(outcome, folder, tries, seed):
     for number in range(tries):
-        with tally.trying():
-            place = folder / str(number)
-            place.mkdir()
+        with outcome.attempt():
+            cwd = folder / str(number)
+            cwd.mkdir()
             steps = ["--total-timesteps", str(60 * 2 * 128), "--envs-per-rank", "4", "--seed", str(seed + number)]
-            result = _faulty(place, 2, "emulator:0.0005", *steps)
+            result = _faulty(cwd, 2, "emulator:0.0005", *steps)
             assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
-            lines = metrics(place)
+            lines = metrics(cwd)
             counts = [line["emulator_errors"] for line in lines]
             assert counts == sorted(counts) and counts[-1] > 0, f"wrong: counted {counts}"

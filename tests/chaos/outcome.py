@@ -1,4 +1,4 @@
-"""What came of the tries of a fault, and the list of all faults."""
+"""Register faults, and record the outcome of their tries."""
 
 import contextlib
 import dataclasses
@@ -8,69 +8,69 @@ from collections.abc import Callable
 from pathlib import Path
 
 FAULTS = []
-#: A trainer with a fault planted: its first argument says which.
+#: The trainer with an injected fault, which is its first argument.
 FAULTY = str(Path(__file__).parents[1] / "mpi/faults.py")
 
 
 @dataclasses.dataclass
 class Fault:
-    """A fault with its number of tries, usually and in full."""
+    """A fault with its usual and its full number of tries."""
 
     name: str
     tries: int
     full: int
-    play: Callable
+    run: Callable
 
 
 def fault(name, tries, full=None):
-    """Register ``play(tally, folder, tries, seed)`` as a fault."""
+    """Decorator that registers ``run(outcome, folder, tries, seed)`` as a fault."""
 
-    def register(play):
-        FAULTS.append(Fault(name, tries, full or tries, play))
-        return play
+    def register(run):
+        FAULTS.append(Fault(name, tries, full or tries, run))
+        return run
 
     return register
 
 
-class Tally:
-    """Counts. ``notes``: what went wrong, in words."""
+class Outcome:
+    """Counts of the tries of a fault and of their failures. ``notes`` describe the failures."""
 
     def __init__(self, name):
         self.name, self.tries, self.worst, self.notes = name, 0, 0.0, []
-        self.bad = dict.fromkeys(("lost", "hung", "wrong"), 0)
+        self.failures = dict.fromkeys(("lost", "hung", "wrong"), 0)
 
     @contextlib.contextmanager
-    def trying(self):
-        """One try. An ``AssertionError`` of the form ``lost: why`` counts there, any other error as wrong."""
+    def attempt(self):
+        """Count one try. An exception counts as the kind that its message begins with, else as wrong."""
         self.tries += 1
         try:
             yield
-        except Exception as error:  # any: the next fault is to be tried too
+        except Exception as error:  # any: the other tries continue
             text = " ".join((str(error) or repr(error)).split())
-            kind = next((kind for kind in self.bad if text.startswith(kind)), "wrong")
-            self.bad[kind] += 1
+            kind = next((kind for kind in self.failures if text.startswith(kind)), "wrong")
+            self.failures[kind] += 1
             self.notes.append(f"{kind} in try {self.tries}: {text[:600]}")
 
     @contextlib.contextmanager
-    def recovering(self):
-        """The time until all is well again."""
+    def recovery(self):
+        """Measure the time of a recovery; ``worst`` is the longest."""
         begun = time.monotonic()
         yield
         self.worst = max(self.worst, time.monotonic() - begun)
 
     def row(self):
-        """A JSON-able dict."""
-        return {"fault": self.name, "tries": self.tries, **self.bad, "worst_s": round(self.worst, 2)}
+        """Return the counts as a JSON-able dict."""
+        return {"fault": self.name, "tries": self.tries, **self.failures, "worst_s": round(self.worst, 2)}
 
     def line(self):
-        """A line of the table."""
-        bad = self.bad
-        counts = f"{self.tries:>7,}{bad['lost']:>6}{bad['hung']:>6}{bad['wrong']:>7}"
+        """Return the counts as a line of the table."""
+        failures = self.failures
+        counts = f"{self.tries:>7,}{failures['lost']:>6}{failures['hung']:>6}{failures['wrong']:>7}"
         return f"{self.name:<62}{counts}{self.worst:>10.2f}"
 
 
 def session(leader):
-    """The command lines of a session's processes that still run."""
+    """Return the command lines of a session's running processes."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -80,8 +80,8 @@ def session(leader):
 
 
 def gone(leader, patience=3.0):
-    """Assert that nothing of a session is left."""
+    """Assert that a session has no running processes after at most ``patience`` seconds."""
     until = time.monotonic() + patience
-    while left := session(leader):
-        assert time.monotonic() < until, f"hung: left behind {left}"
+    while running := session(leader):
+        assert time.monotonic() < until, f"hung: processes are running: {running}"
         time.sleep(0.05)

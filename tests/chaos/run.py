@@ -1,14 +1,14 @@
-"""Every fault that a training run must survive, again and again: ``make chaos``.
+"""Inject every fault that a training run must survive, several times each: ``make chaos``.
 
     python tests/chaos/run.py [--only WORD] [--full] [--seed S] [--out FILE]
     python tests/chaos/run.py --table FILE
 
-Prints a table with a row for each fault: tries, what was lost, hung or went wrong, and the worst time until all was
-well again; then the same as one line of JSON. Exit code 1 if anything was lost, hung or wrong.
+Prints a table with one row per fault: tries, failures of each kind, and the longest recovery. The last line is the same
+as JSON. The exit code is 1 if anything was lost, hung or wrong.
 
-    lost    an update that a checkpoint had acknowledged is gone, or a checkpoint cannot be read
-    hung    a job that did not end in time, or left processes behind
-    wrong   other bits in the end, no clear line, or a wrong exit code
+    lost    an acknowledged update is missing, or a checkpoint cannot be read
+    hung    a job did not end in time, or left running processes
+    wrong   a different checkpoint at the end, no clear message, or a wrong exit code
 """
 
 import argparse
@@ -25,28 +25,30 @@ import files  # noqa: E402
 import hangs  # noqa: E402
 import hosts_  # noqa: E402
 import kills  # noqa: E402
-import losses  # noqa: E402
+import lost_ranks  # noqa: E402
 import numbers_  # noqa: E402
-import places  # noqa: E402
+import run_environment  # noqa: E402
 import signals_  # noqa: E402
-from outcome import FAULTS, Tally  # noqa: E402
+from outcome import FAULTS, Outcome  # noqa: E402
 
 from pg_mpi.files.run_folder import write_json  # noqa: E402
 from scaling import cli  # noqa: E402
 
-ROOMS = (kills, files, numbers_, signals_, places, hangs, losses, hosts_)  # importing them fills FAULTS
+MODULES = (kills, files, numbers_, signals_, run_environment, hangs, lost_ranks, hosts_)  # importing them fills FAULTS
 HEAD = f"{'fault':<62}{'tries':>7}{'lost':>6}{'hung':>6}{'wrong':>7}{'worst, s':>10}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", metavar="WORD", default="", help="faults whose name has this word")
-    parser.add_argument("--full", action="store_true", help="the full number of tries: hours (or CHAOS=full)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is random (default: the time)")
+    parser.add_argument("--only", metavar="WORD", default="", help="only faults whose name contains this word")
     parser.add_argument(
-        "--out", metavar="FILE", help="write the result there, fault by fault; what it has is not tried"
+        "--full", action="store_true", help="the full number of tries, which takes hours (or CHAOS=full)"
     )
-    parser.add_argument("--table", metavar="FILE", help="print such a file as a table for the docs, and end")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="random seed (default: the time)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="write the result after each fault, and skip the faults that it contains"
+    )
+    parser.add_argument("--table", metavar="FILE", help="only print such a file as a Markdown table")
     args = parser.parse_args()
     if args.table:
         return table(json.loads(Path(args.table).read_text()))
@@ -54,7 +56,7 @@ def main():
     faults = [fault for fault in FAULTS if args.only in fault.name]
     if not faults:
         parser.error(f"no fault has {args.only!r} in its name: " + "; ".join(fault.name for fault in FAULTS))
-    result = begin(args, full)
+    result = existing_result(args, full)
     rows, done = result["rows"], [row["fault"] for row in result["rows"]]
     faults = [fault for fault in faults if fault.name not in done]
     print(f"{len(faults)} faults, seed {args.seed}", file=sys.stderr, flush=True)
@@ -62,11 +64,11 @@ def main():
     for fault in faults:
         begun = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-            tally = Tally(fault.name)
-            fault.play(tally, Path(folder), fault.full if full else fault.tries, args.seed)
-        rows.append(tally.row())
-        print(tally.line(), flush=True)
-        for note in tally.notes[:5]:
+            outcome = Outcome(fault.name)
+            fault.run(outcome, Path(folder), fault.full if full else fault.tries, args.seed)
+        rows.append(outcome.row())
+        print(outcome.line(), flush=True)
+        for note in outcome.notes[:5]:
             print(f"    {note}", file=sys.stderr, flush=True)
         result["seconds"] = round(result["seconds"] + time.monotonic() - begun)
         if args.out:
@@ -75,8 +77,8 @@ def main():
     return int(any(row[name] for row in rows for name in ("lost", "hung", "wrong")))
 
 
-def begin(args, full):
-    """The result so far: what ``--out`` has, or the head of a new one."""
+def existing_result(args, full):
+    """Return the existing result of ``--out``, or a new one without rows."""
     if args.out and os.path.exists(args.out):
         found = json.loads(Path(args.out).read_text())
         if found["full"] == full:

@@ -1,4 +1,4 @@
-"""What a soak does to a job that was started by our launcher."""
+"""The faults of a soak, for a job that was started by the launcher."""
 
 import argparse
 import contextlib
@@ -14,12 +14,12 @@ from pg_mpi.files import checkpoint_file
 
 
 def mpirun_of(job):
-    """The process of the mpirun that a launcher started."""
+    """Return the process id of the mpirun that a launcher started."""
     return int(Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
 
 
-def finish_off(job):
-    """Kill whatever is left of a job."""
+def kill_session(job):
+    """Kill all remaining processes of a job."""
     for leader in (job.pid, getattr(job, "mpirun", job.pid)):
         while session(leader):
             for entry in Path("/proc").glob("[0-9]*"):
@@ -30,7 +30,7 @@ def finish_off(job):
 
 
 def ranks_under(job):
-    """The processes of a launcher's ranks."""
+    """Return the process ids of a launcher's ranks."""
     return ranks_of(argparse.Namespace(pid=mpirun_of(job)))
 
 
@@ -39,7 +39,7 @@ def _signal_rank(number):
 
 
 def _damage(job, folder, rng):
-    """Spoil the newest checkpoint, then kill the job: the one before is what is left."""
+    """Kill the job and damage its newest checkpoint, so that only the one before is usable."""
     mpirun = mpirun_of(job)
     os.kill(mpirun, signal.SIGKILL)
     job.wait(60)
@@ -51,25 +51,25 @@ def _damage(job, folder, rng):
         Path(paths[0]).write_bytes(content)
 
 
-def _ranks_quick(fault):
-    """A job that has not started its ranks yet has none to hurt: then its mpirun is."""
+def _kill_mpirun_without_ranks(fault):
+    """Wrap a fault: if the job has not started its ranks yet, kill its mpirun instead."""
 
-    def quick(job, folder, rng):
+    def wrapped(job, folder, rng):
         try:
             fault(job, folder, rng)
         except (OSError, IndexError):
             with contextlib.suppress(OSError, IndexError):
                 os.kill(mpirun_of(job), signal.SIGKILL)
 
-    return quick
+    return wrapped
 
 
 FAULTS = {
-    "rank killed": _ranks_quick(_signal_rank(signal.SIGKILL)),
-    "rank stopped": _ranks_quick(_signal_rank(signal.SIGSTOP)),
-    "rank SEGV": _ranks_quick(_signal_rank(signal.SIGSEGV)),
-    "mpirun killed": _ranks_quick(lambda job, folder, rng: os.kill(mpirun_of(job), signal.SIGKILL)),
+    "rank killed": _kill_mpirun_without_ranks(_signal_rank(signal.SIGKILL)),
+    "rank stopped": _kill_mpirun_without_ranks(_signal_rank(signal.SIGSTOP)),
+    "rank SEGV": _kill_mpirun_without_ranks(_signal_rank(signal.SIGSEGV)),
+    "mpirun killed": _kill_mpirun_without_ranks(lambda job, folder, rng: os.kill(mpirun_of(job), signal.SIGKILL)),
     "launcher killed": lambda job, folder, rng: job.kill(),
     "USR1": lambda job, folder, rng: job.send_signal(signal.SIGUSR1),
-    "damaged": _ranks_quick(_damage),
+    "damaged": _kill_mpirun_without_ranks(_damage),
 }

@@ -1,4 +1,4 @@
-"""Puts the root first: with ``tests`` on the path, this folder would pass for the package ``scaling``."""
+"""Put the repository root first on the path, so that ``scaling`` is the package and not this folder."""
 
 import sys
 from pathlib import Path

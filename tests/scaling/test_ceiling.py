@@ -1,4 +1,4 @@
-"""The ceiling: every part plays the recorded games, stubs leave no trace, and the numbers fit together."""
+"""``scaling.measure.ceiling``: parts replay the recorded games, stubs are undone, and results are consistent."""
 
 import dataclasses
 import importlib.util
@@ -23,19 +23,19 @@ def ceiling(cwd, *args):
 
 
 @pytest.fixture(scope="module")
-def switch():
+def stub_world():
     return stubs.StubWorld(World())
 
 
 @pytest.fixture(scope="module")
-def bench(switch, tmp_path_factory):
-    """A small trainer of one rank, two games a round that the frame cap ends, after its first update."""
+def bench(stub_world, tmp_path_factory):
+    """A small trainer of one rank and two envs after its first update. The frame cap ends the games of a round."""
     folder = tmp_path_factory.mktemp("bench")
-    words = [*SMALL, "--max-frames", "1200", "--envs-per-rank", "2", "--run-dir", str(folder / "run")]
+    args = [*SMALL, "--max-frames", "1200", "--envs-per-rank", "2", "--run-dir", str(folder / "run")]
 
-    bench = parts.Bench(switch, *parse_train(words))
+    bench = parts.Bench(stub_world, *parse_train(args))
     update(bench)
-    bench.envs[0].preference = [1.0, -1.0, 0.5, 0.0, 0.0, -0.5]  # a replay draws with it
+    bench.envs[0].preference = [1.0, -1.0, 0.5, 0.0, 0.0, -0.5]  # used by the replay with sampling
     bench.mark()
     return bench
 
@@ -63,34 +63,34 @@ def test_replays_reach_the_recorded_scores(bench, scripts):
         lambda envs, scripts: parts.look(envs, scripts, bench.network, draw=True),
     ):
         bench.rewind()
-        replay(bench.envs, scripts)  # raises if it went another way
+        replay(bench.envs, scripts)  # raises if it differs from the recording
     bench.rewind()
     bench.play()
     assert bench.scripts() == scripts
 
 
-def test_a_replay_that_goes_wrong_is_found(bench, scripts):
+def test_replay_that_differs_from_the_recording_raises(bench, scripts):
     (score, steps), *others = scripts[1].games
-    wrong = [scripts[0], dataclasses.replace(scripts[1], games=[(score + 1, steps), *others])]
-    short = [scripts[0], dataclasses.replace(scripts[1], codes=scripts[1].codes[:-1])]
+    wrong_score = [scripts[0], dataclasses.replace(scripts[1], games=[(score + 1, steps), *others])]
+    too_short = [scripts[0], dataclasses.replace(scripts[1], codes=scripts[1].codes[:-1])]
     for replay in (parts.emulate, parts.look):
-        for bad in (wrong, short):
+        for changed in (wrong_score, too_short):
             bench.rewind()
             with pytest.raises(RuntimeError, match="left the recorded game"):
-                replay(bench.envs, bad)
+                replay(bench.envs, changed)
     actions = scripts[0].actions
-    other = [dataclasses.replace(scripts[0], actions=[*actions[:-1], (actions[-1] + 1) % 3]), scripts[1]]
+    other_action = [dataclasses.replace(scripts[0], actions=[*actions[:-1], (actions[-1] + 1) % 3]), scripts[1]]
     bench.rewind()
     with pytest.raises(RuntimeError, match=f"at step {len(actions) - 1}"):
-        parts.look(bench.envs, other, bench.network, draw=True)
+        parts.look(bench.envs, other_action, bench.network, draw=True)
 
 
-def test_stubs_leave_no_trace(bench, switch, scripts):
-    learned = update(bench)
+def test_training_after_a_stub_is_unchanged(bench, stub_world, scripts):
+    theta = update(bench)
     for stub in (
         stubs.without_emulator(bench, scripts),
         stubs.without_policy(bench, scripts),
-        stubs.without_exchange(switch),
+        stubs.without_exchange(stub_world),
     ):
         bench.put_back()
         with stub as games:
@@ -99,10 +99,10 @@ def test_stubs_leave_no_trace(bench, switch, scripts):
             assert [env.trajectory.games for env in bench.envs] == [script.games for script in scripts]
             assert sum(game.acts for game in games) == bench.played
         bench.put_back()
-        np.testing.assert_array_equal(update(bench), learned)
+        np.testing.assert_array_equal(update(bench), theta)
 
 
-def test_without_the_policy_nobody_thinks(bench, scripts):
+def test_policy_stub_has_uniform_log_probs_and_recorded_rewards(bench, scripts):
     with stubs.without_policy(bench, scripts):
         bench.rewind()
         bench.play()
@@ -111,22 +111,22 @@ def test_without_the_policy_nobody_thinks(bench, scripts):
     assert rewards == [sum(score for score, _ in script.games) for script in scripts]
 
 
-def test_a_stub_world_stands_for_all_ranks():
+def test_stub_world_returns_local_results_for_all_ranks():
     world = World()
     world.rank, world.size = 1, 3
-    switch = stubs.StubWorld(world)
-    switch.local = True
+    stub_world = stubs.StubWorld(world)
+    stub_world.local = True
     array = np.array([1.0, 2.0])
-    assert switch.sum_(array) is array and array.tolist() == [3.0, 6.0]
-    assert switch.max_(array).tolist() == [3.0, 6.0]
-    assert switch.any(0, 1) == [False, True]
-    assert switch.gather_all("a") == ["a"] * 3
-    switch.barrier()
+    assert stub_world.sum_(array) is array and array.tolist() == [3.0, 6.0]
+    assert stub_world.max_(array).tolist() == [3.0, 6.0]
+    assert stub_world.any(0, 1) == [False, True]
+    assert stub_world.gather_all("a") == ["a"] * 3
+    stub_world.barrier()
     with pytest.raises(RuntimeError, match="no broadcast_"):
-        switch.broadcast_(array)
+        stub_world.broadcast_(array)
 
 
-def test_costs_and_shares():
+def test_costs_and_ratios_by_hand():
     sps = {name: [1000.0 - 10 * k] for k, (name, *_) in enumerate(report.PARTS)}
     sps |= {"emulator": [900.0, 1000.0, 1200.0], "train": [500.0], "no_exchange": [800.0]}
     result = report.summary(sps, ranks=2)
@@ -143,7 +143,7 @@ def test_costs_and_shares():
 
 
 @pytest.mark.parametrize("ranks, flags", [(1, ["--sync", "steps", "--num-steps", "512"]), (2, ["--out", "new/folder"])])
-def test_a_whole_measurement(tmp_path, ranks, flags):
+def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
     result = ceiling(tmp_path, "--ranks", ranks, *QUICK, *flags)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -157,8 +157,8 @@ def test_a_whole_measurement(tmp_path, ranks, flags):
     assert found["play_ratio"] == speeds["play"] / speeds["emulator"]
     assert 0 < found["touched_rows"] <= found["rows"]
     size = 4 * found["exchanges_per_update"] * ((16 + 7) * found["touched_rows"] + 16 * 7 + 16 + 7 + 1)
-    assert found["bytes_per_update"] == pytest.approx(size)  # rows to 7 outputs too, heads, biases, weight; float32
-    assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the training left something behind"
+    assert found["bytes_per_update"] == pytest.approx(size)  # float32: rows (16 + 7), output layer, biases, count
+    assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the run folder was not removed"
     if ranks == 2:
         folder = tmp_path / "new" / "folder"
         assert json.loads((folder / "ceiling.json").read_text()) == found
@@ -166,7 +166,7 @@ def test_a_whole_measurement(tmp_path, ranks, flags):
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "args, message",
     [
         (["--rank", "2"], "unknown argument --rank (did you mean --ranks?)"),
         (["--seconds", "0"], "--seconds must be a finite number above 0"),
@@ -175,12 +175,12 @@ def test_a_whole_measurement(tmp_path, ranks, flags):
         (["--ranks", "1", "--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    result = ceiling(tmp_path, *words)
-    assert result.returncode == 2 and said in one_line(result)
+def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
+    result = ceiling(tmp_path, *args)
+    assert result.returncode == 2 and message in one_line(result)
     assert not list(tmp_path.iterdir()) and not result.stdout
 
 
-def test_help_teaches(tmp_path):
+def test_help_lists_flags_and_parts(tmp_path):
     result = ceiling(tmp_path, "--help")
     assert result.returncode == 0 and "--repeats" in result.stdout and "emulator" in result.stdout

@@ -1,4 +1,4 @@
-"""What a flag costs: a ratio in pairs, from real runs."""
+"""``scaling.measure.cost``: the cost of a flag as the ratio of the times of paired runs."""
 
 import json
 import sys
@@ -13,11 +13,11 @@ from scaling.measure.cost import ratio
 from scaling.measure.timed_run import check_whole
 
 
-def cost(cwd, *words):
-    return run([sys.executable, "-m", "scaling.measure.cost", *map(str, words)], cwd)
+def cost(cwd, *args):
+    return run([sys.executable, "-m", "scaling.measure.cost", *map(str, args)], cwd)
 
 
-def test_a_flag_is_measured(tmp_path):
+def test_flag_is_measured_in_pairs_of_runs(tmp_path):
     flags = [*SMALL, "--steps-per-rank", 1200, "--max-frames", 1200, "--repeats", 2]
     result = cost(tmp_path, "--of=--elastic --update-epochs 4", "--out", "out", "--json", *flags)
     assert result.returncode == 0, result.stderr
@@ -27,10 +27,10 @@ def test_a_flag_is_measured(tmp_path):
     rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 1)
     assert [row["with"] for row in rows] == [row["with"] for row in found["rows"]]
     assert facts["command"].startswith("python -m scaling.measure.cost '--of=--elastic --update-epochs 4'")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"], "the runs were left behind"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "the run folders were not removed"
 
 
-def test_a_run_that_its_time_cut_is_no_measurement(tmp_path):
+def test_incomplete_and_too_short_runs_are_refused(tmp_path):
     lines = [{"env_steps": steps, "wall_s": 600.0} for steps in (400, 800)]
     check_whole(lines, 800)
     with pytest.raises(RuntimeError, match="800 of 801 steps in 600 s"):
@@ -39,7 +39,7 @@ def test_a_run_that_its_time_cut_is_no_measurement(tmp_path):
     assert short.returncode == 1 and "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]
 
 
-def test_other_results_are_not_written_over(tmp_path):
+def test_results_of_another_command_are_not_overwritten(tmp_path):
     (tmp_path / "out").mkdir()
     for text in ("# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--elastic --out out\na\n", "mine"):
         (tmp_path / "out/cost.csv").write_text(text)
@@ -50,24 +50,23 @@ def test_other_results_are_not_written_over(tmp_path):
     (tmp_path / "out2/cost.csv").write_text(
         "# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--trace --out x\n"
     )
-    claim(
-        tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--json", "--out", "out2", "--of=--trace"]
-    )  # the same again
+    # the same command may continue
+    claim(tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--json", "--out", "out2", "--of=--trace"])
 
 
-def test_the_interval():
+def test_interval_covers_the_ratio_in_95_percent_of_samples():
     found = ratio([1.1, 1.1, 1.1, 1.1])
     assert found["ratio"] == pytest.approx(1.1) and found["ci95"] == pytest.approx([1.1, 1.1])
     rng = np.random.default_rng(0)
-    inside = [
+    covered = [
         low < 1.05 < high
         for low, high in (ratio(1.05 * np.exp(0.1 * rng.standard_normal(5)))["ci95"] for _ in range(2000))
     ]
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "args, message",
     [
         ([], "the following arguments are required: --of"),
         (["--of=--trase"], "unknown argument --trase (did you mean --trace?)"),
@@ -76,6 +75,6 @@ def test_the_interval():
         (['--of="'], "--of must be flags as in a shell (No closing quotation)"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    refused = cost(tmp_path, *words)
-    assert refused.returncode == 2 and said in one_line(refused) and not list(tmp_path.iterdir())
+def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
+    refused = cost(tmp_path, *args)
+    assert refused.returncode == 2 and message in one_line(refused) and not list(tmp_path.iterdir())

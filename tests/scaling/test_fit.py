@@ -1,4 +1,4 @@
-"""The laws of scaling: recovered from points made of them, the story's own figures, and honest intervals."""
+"""``scaling.model.fit``: recovered parameters, intervals, the figures of the 2016 blog story and bad input."""
 
 import json
 import math
@@ -15,12 +15,12 @@ from scaling.model import scaling_laws
 RANKS = [1, 2, 4, 8, 16, 32]
 
 
-def fit(cwd, *words):
-    return run([sys.executable, "-m", "scaling.model.fit", *map(str, words)], cwd)
+def fit(cwd, *args):
+    return run([sys.executable, "-m", "scaling.model.fit", *map(str, args)], cwd)
 
 
-def test_the_story_of_44000_steps_a_second(tmp_path):
-    """746 + 336 N steps/s on 1 to 16 cores: the 2016 story's line says 128.7 cores."""
+def test_linear_extrapolation_to_44000_steps_per_second(tmp_path):
+    """The line 746 + 336 N steps/s of the 2016 blog story, measured on 1 to 16 cores, gives 128.7 cores."""
     points = ",".join(f"{n}:{746 + 336 * n}" for n in (1, 2, 4, 8, 16))
     result = fit(tmp_path, points, "--target", 44000, "--json", "--out", ".")
     assert result.returncode == 0, result.stderr
@@ -36,28 +36,28 @@ def test_the_story_of_44000_steps_a_second(tmp_path):
     assert "44,000 steps/s: 129 ranks" in result.stdout and "44,000 steps/s: never" in result.stdout
 
 
-def test_the_story_with_what_one_core_really_made(tmp_path):
-    """440 steps/s on one core, where the story's line would have 1,082: another line, and not a sure one."""
+def test_linear_extrapolation_with_the_measured_speed_of_one_core(tmp_path):
+    """With the 440 steps/s of one core, not the 1,082 of the line, the fit differs and its interval is wide."""
     ranks = np.array([1, 2, 4, 8, 16])
     sps = np.array([440, *(746 + 336 * ranks[1:])])
     result = fit(tmp_path, ",".join(f"{n}:{x}" for n, x in zip(ranks, sps)), "--target", 44000, "--json")
     line = json.loads(result.stdout.splitlines()[-1])["fits"][0]
-    slope, start = np.polyfit(ranks, sps, 1, w=1 / sps)  # relative errors count
-    assert line["parameters"]["a"]["value"] == pytest.approx(start, rel=1e-3)
+    slope, intercept = np.polyfit(ranks, sps, 1, w=1 / sps)  # least squares of relative errors
+    assert line["parameters"]["a"]["value"] == pytest.approx(intercept, rel=1e-3)
     assert line["parameters"]["b"]["value"] == pytest.approx(slope, rel=1e-3)
     (needed,) = line["needed"]
-    assert needed["ranks"] == math.ceil((44000 - start) / slope) and needed["low"] < needed["ranks"] - 5
+    assert needed["ranks"] == math.ceil((44000 - intercept) / slope) and needed["low"] < needed["ranks"] - 5
     assert needed["high"] is None or needed["high"] > needed["ranks"] + 5
 
 
 @pytest.mark.parametrize(
-    "law, truth", [(scaling_laws.AMDAHL, (400.0, 0.03)), (scaling_laws.USL, (400.0, 0.03, 0.0005))]
+    "law, parameters", [(scaling_laws.AMDAHL, (400.0, 0.03)), (scaling_laws.USL, (400.0, 0.03, 0.0005))]
 )
-def test_a_law_is_found_in_its_own_points(law, truth):
-    speed, serial, cross = (*truth, 0.0)[:3]
+def test_fit_recovers_the_parameters_of_a_law(law, parameters):
+    speed, serial, cross = (*parameters, 0.0)[:3]
     sps = [speed * n / (1 + serial * (n - 1) + cross * n * (n - 1)) for n in RANKS]
     found = scaling_laws.fit(law, RANKS, sps, targets=[2000, 1e9])
-    for name, value in zip(law.parameters, truth):
+    for name, value in zip(law.parameters, parameters):
         assert found["parameters"][name]["value"] == pytest.approx(value, rel=1e-6)
     assert abs(found["left_out"]["error"]) < 1e-6
     reached, never = found["needed"]
@@ -67,25 +67,25 @@ def test_a_law_is_found_in_its_own_points(law, truth):
     assert never["ranks"] is None and never["low"] is None
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say():
-    rng, held, ranks = np.random.default_rng(1), 0, np.array([1, 1, 2, 2, 4, 4, 8, 8])
+def test_95_percent_intervals_cover_the_true_value():
+    rng, covered, ranks = np.random.default_rng(1), 0, np.array([1, 1, 2, 2, 4, 4, 8, 8])
     truth = 300 * ranks / (1 + 0.05 * (ranks - 1))
     for seed in range(60):
         sps = truth * np.exp(0.03 * rng.standard_normal(len(ranks)))
         serial = scaling_laws.fit(scaling_laws.AMDAHL, ranks, sps, seed=seed)["parameters"]["contention"]
-        held += serial["low"] <= 0.05 <= serial["high"]
-    assert 50 <= held <= 60, f"{held} of 60 intervals of 95 % hold the truth"
+        covered += serial["low"] <= 0.05 <= serial["high"]
+    assert 50 <= covered <= 60, f"{covered} of 60 intervals of 95 % contain the true value"
 
 
-def test_points_that_only_fall():
-    """Slower on four ranks than on two: a serial share of 1 at the most, and one rank is as fast as any."""
+def test_speeds_that_decrease_with_the_ranks():
+    """If four ranks are slower than two, the serial share is 1, its maximum, and the speed is constant."""
     found = scaling_laws.fit(scaling_laws.AMDAHL, [2, 4], [1800, 1100], [5000])
     assert found["parameters"]["contention"]["value"] == pytest.approx(1)
     assert found["parameters"]["speed"]["value"] == pytest.approx((1800**2 + 1100**2) / 2900)
     assert found["needed"][0]["ranks"] is None
 
 
-def test_too_few_points():
+def test_too_few_points_give_no_fit_or_no_interval():
     one, two = (
         scaling_laws.fit(scaling_laws.LINE, [2], [800], [1000]),
         scaling_laws.fit(scaling_laws.LINE, [1, 2], [400, 800], [4000]),
@@ -95,14 +95,14 @@ def test_too_few_points():
     assert two["left_out"] is None and two["parameters"]["b"]["low"] is None
 
 
-def test_results_come_back(tmp_path):
+def test_csv_round_trip(tmp_path):
     path, rows = tmp_path / "a.csv", [{"ranks": 1, "sps": 2.5, "note": "x"}, {"ranks": 2, "sps": 1e9, "note": "y, z"}]
     write_csv(str(path), "sweep", 1, rows, {"commit": "abc", "cores": 2})
     assert read_csv(path, "sweep", 1) == (rows, {"commit": "abc", "cores": "2"})
 
 
 @pytest.mark.parametrize(
-    "content, said",
+    "content, message",
     [
         ("# pg_mpi sweep 99\nranks,sps\n1,2\n", "is a sweep of version 99, not a sweep of version 1: measure it again"),
         ("ranks,sps\n1,2\n", "is not a result of pg_mpi: give a CSV file"),
@@ -117,14 +117,14 @@ def test_results_come_back(tmp_path):
         (f"# pg_mpi sweep 1\nranks,sps\n1,{'2' * 200_000}\n", "is damaged"),
     ],
 )
-def test_bad_files_are_one_line(tmp_path, content, said):
+def test_bad_files_are_refused_with_one_line(tmp_path, content, message):
     (tmp_path / "sweep.csv").write_text(content)
     result = fit(tmp_path, ".")
-    assert result.returncode == 2 and said in one_line(result)
+    assert result.returncode == 2 and message in one_line(result)
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "args, message",
     [
         (["nowhere"], "no file or folder nowhere"),
         (["1:440,two:880"], "POINTS must be ranks:steps/s pairs"),
@@ -135,6 +135,6 @@ def test_bad_files_are_one_line(tmp_path, content, said):
         (["1:440", "--tagret", "1"], "unknown argument --tagret (did you mean --target?)"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    result = fit(tmp_path, *words)
-    assert result.returncode == 2 and said in one_line(result) and not result.stdout
+def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
+    result = fit(tmp_path, *args)
+    assert result.returncode == 2 and message in one_line(result) and not result.stdout

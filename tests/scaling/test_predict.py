@@ -1,4 +1,4 @@
-"""The model of an update against sums done by hand, and the costs that are read from a run."""
+"""``scaling.model.predict``: the model of an update equals sums by hand; costs are read from a run."""
 
 import dataclasses
 import json
@@ -45,45 +45,45 @@ COSTS = Costs(
 FREE = (Network(1e-15, 1e-18, 0.0),) * 2
 
 
-def test_an_update_by_hand():
-    """1,000 steps of 200 us, 4 epochs of 2 minibatches of 500 samples, a gradient of 1 MB for each."""
+def test_update_by_hand():
+    """1,000 steps of 200 us, then 4 epochs of 2 minibatches of 500 samples, with a gradient of 1 MB each."""
     found = predict(COSTS, 1, FREE)
     seconds = 1000 * 2e-4 + 4 * 1000 * 1e-5 + 8 * (1e6 * 1e-9 + 5e-4) + 1e-3
     assert found["sps"] == pytest.approx(1000 / seconds, rel=1e-6)
     assert found["exchanges_per_update"] == 8 and found["bytes_per_update"] == pytest.approx(8e6)
     assert found["wait_fraction"] == 0
-    crowded = predict(COSTS, 4, FREE, node=1, cores=2)
+    shared = predict(COSTS, 4, FREE, node=1, cores=2)
     seconds = 2 * (0.2 + 0.04 + 4 * 8 * (2e6 * 1e-9 + 5e-4) + 1e-3)  # four times the samples touch twice the rows
-    assert crowded["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
+    assert shared["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
 
 
 @pytest.mark.parametrize(
-    "cores, yields, done",
+    "cores, yields, finished",
     [
         (4, True, [1, 1, 2, 5]),
         (2, False, [2, 2, 4, 10]),
-        (2, True, [2, 2, 3, 6]),  # all four take turns for 2 s, then two have a core each
+        (2, True, [2, 2, 3, 6]),  # four ranks share the cores for 2 s, then two have a core each
         (1, True, [4, 4, 6, 9]),
     ],
 )
-def test_ranks_that_share_cores_take_turns(cores, yields, done):
-    assert taking_turns(np.array([5.0, 1.0, 1.0, 2.0]), cores, yields).tolist() == done
+def test_ranks_on_shared_cores_take_turns(cores, yields, finished):
+    assert taking_turns(np.array([5.0, 1.0, 1.0, 2.0]), cores, yields).tolist() == finished
 
 
-def test_a_network_costs_what_its_model_says():
+def test_network_time_is_that_of_all_allreduces():
     net = Network(5e-5, 1e-8)
     free, slow = predict(COSTS, 4, FREE, node=1), predict(COSTS, 4, (None, net), node=1)
-    more = slow["update_s"] - free["update_s"]
-    calls = 32 * allreduce(4, 2e6, net) + (SMALL_EXCHANGES + 8 + 32) * allreduce(4, 8, net)
-    calls += allreduce(4, COSTS.most_bytes / 40, net)
-    assert more == pytest.approx(calls, rel=0.02)  # what is left are the counters and the checkpoint's share
+    difference = slow["update_s"] - free["update_s"]
+    expected = 32 * allreduce(4, 2e6, net) + (SMALL_EXCHANGES + 8 + 32) * allreduce(4, 8, net)
+    expected += allreduce(4, COSTS.most_bytes / 40, net)
+    assert difference == pytest.approx(expected, rel=0.02)  # the rest: counters and checkpoints
 
 
 FREE_ROUNDS = dict.fromkeys(("sample_s", "byte_s", "call_s", "round_s"), 0.0)
 
 
-def test_the_longest_of_many_games():
-    """Games of 700 or 900 steps, as likely: the longest of N is 900 but for 1 in 2^N rounds."""
+def test_ranks_wait_for_the_longest_game():
+    """Games have 700 or 900 steps with equal probability. The longest of N has 900, except in 1 of 2^N rounds."""
     costs = dataclasses.replace(COSTS, lengths=np.array([700.0, 900.0]), **FREE_ROUNDS)
     for ranks in (2, 4):
         found = predict(costs, ranks, FREE, node=1)
@@ -92,57 +92,57 @@ def test_the_longest_of_many_games():
         assert found["sps"] == pytest.approx(ranks * 800 / (longest * 2e-4), rel=0.02)
 
 
-def test_a_long_game_takes_several_rounds():
-    """Games of 1,000 or 1,400 steps are rounds of 1,000, 1,024 and 376 steps, each as likely."""
+def test_long_game_takes_several_rounds():
+    """Games of 1,000 or 1,400 steps give rounds of 1,000, 1,024 and 376 steps with equal probability."""
     costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), **FREE_ROUNDS)
     for ranks in (1, 3):
-        below = (np.array([1, 2]) / 3) ** ranks  # the chance that no round is longer than 376, and than 1,000
+        below = (np.array([1, 2]) / 3) ** ranks  # probability that no round exceeds 376, and 1,000
         longest = 1024 - 24 * below[1] - 624 * below[0]
         found = predict(costs, ranks, FREE, node=1)
         assert found["wait_fraction"] == pytest.approx(1 - 800 / longest, abs=0.01)
         assert found["sps"] == pytest.approx(ranks * 800 / (longest * 2e-4), rel=0.01)
 
 
-def test_how_sure_the_waiting_is():
-    """Games that differ make it unsure, and more of them less so; games that are all the same do not."""
+def test_waiting_interval_narrows_with_the_number_of_games():
+    """The interval covers the exact value. It is empty if all games have the same length."""
     costs = dataclasses.replace(COSTS, **FREE_ROUNDS)
     widths = []
     for games in (10, 1000):
         drawn = np.random.default_rng(1).choice([700.0, 900.0], games)
         low, high = waiting_ci95(dataclasses.replace(costs, lengths=drawn), 4, FREE)
-        assert low < 1 - 800 / 887.5 < high  # as in the first test
+        assert low < 1 - 800 / 887.5 < high  # see test_ranks_wait_for_the_longest_game
         widths.append(high - low)
     assert widths[1] < widths[0] / 3
     assert np.ptp(waiting_ci95(costs, 4, FREE)) < 1e-12
 
 
 @pytest.mark.parametrize(
-    "cores, said",
+    "cores, message",
     [(["0-1"] * 2, None), (["0", "1"], None), (["0-1"] * 3, "3 ranks on 2 cores of a"), (["unknown"] * 4, None)],
 )
-def test_ranks_that_shared_cores_are_no_base(cores, said):
+def test_ranks_on_shared_cores_are_reported(cores, message):
     start = {"mpi": "Open MPI v5", "places": [{"host": "a", "cores": each} for each in cores]}
-    assert crowded(start) == said
+    assert crowded(start) == message
     start["places"].append({"host": "b", "cores": "0,3-4"})
-    assert crowded(start) == said
+    assert crowded(start) == message
 
 
-def test_tails():
-    seen = np.concatenate((np.full(90, 800.0), np.linspace(1000, 1200, 10)))
-    drawn = lengths(seen, 100_000, 2000.0, np.random.default_rng(0))
+def test_drawn_lengths_have_the_distribution_of_the_sample():
+    sample = np.concatenate((np.full(90, 800.0), np.linspace(1000, 1200, 10)))
+    drawn = lengths(sample, 100_000, 2000.0, np.random.default_rng(0))
     assert drawn.max() == 2000 and np.mean(drawn == 800) == pytest.approx(0.9, abs=0.01)
-    assert drawn.mean() == pytest.approx(seen.mean(), rel=0.02)
+    assert drawn.mean() == pytest.approx(sample.mean(), rel=0.02)
 
 
-def test_costs_are_found_in_their_own_updates():
+def test_costs_of_synthetic_updates_are_recovered():
     names = ("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games")
     rng, lines, total = np.random.default_rng(0), [], dict.fromkeys(names, 0.0)
     for _ in range(40):
         samples = rng.integers(800, 3000)
         phases = dict.fromkeys(("reset", "features", "inference", "optimizer", "allreduce", "wait", "record"), 0.0)
         phases |= {"emulator": samples / 2 * 3e-4, "gradient": 0.1}
-        for name, more in zip(names, (samples, 8, 8e3 * samples, sum(phases.values()) + samples / 2 * 1e-4, 2)):
-            total[name] += more
+        for name, value in zip(names, (samples, 8, 8e3 * samples, sum(phases.values()) + samples / 2 * 1e-4, 2)):
+            total[name] += value
         lines.append({**total, "ranks": 2, "phase_s": phases, "phase_max_s": phases})
     table = Table(lines)
     step_s, noise = table.playing()
@@ -151,61 +151,61 @@ def test_costs_are_found_in_their_own_updates():
     assert size == pytest.approx(1e3 * samples) and samples == np.sort(table.samples)[len(table.samples) // 2]
 
 
-def test_touched_rows_grow_as_their_unions_do():
-    """Rounds that each touch 100 rows of their own, or all the same ones, or ever half as many new ones."""
+def test_growth_exponent_of_touched_rows():
+    """The exponent is 1 for disjoint rows, 0 for equal rows, and between them for a mixture."""
 
-    class Sets:
+    class StubPolicy:
         used_rows = staticmethod(lambda rows: rows)
 
-    def power(sets):
+    def exponent(rounds):
         monkey = pytest.MonkeyPatch()
         monkey.setattr(probe, "Batch", lambda played, policy: SimpleNamespace(x=played))
         try:
-            return probe.growth(Sets, sets)
+            return probe.growth(StubPolicy, rounds)
         finally:
             monkey.undo()
 
-    eye = np.eye(8, dtype=bool).repeat(100, axis=1)
-    assert power(list(eye)) == pytest.approx(1)
-    assert power([eye[0]] * 8) == pytest.approx(0)
-    both = np.concatenate((eye, np.ones((8, 100), dtype=bool)), axis=1)
-    assert 0.4 < power(list(both)) < 0.9
+    disjoint = np.eye(8, dtype=bool).repeat(100, axis=1)
+    assert exponent(list(disjoint)) == pytest.approx(1)
+    assert exponent([disjoint[0]] * 8) == pytest.approx(0)
+    mixed = np.concatenate((disjoint, np.ones((8, 100), dtype=bool)), axis=1)
+    assert 0.4 < exponent(list(mixed)) < 0.9
 
 
-def predicted(cwd, *words):
-    return run([sys.executable, "-m", "scaling.model.predict", *map(str, words)], cwd)
+def run_predict(cwd, *args):
+    return run([sys.executable, "-m", "scaling.model.predict", *map(str, args)], cwd)
 
 
-def test_a_real_run(tmp_path):
+def test_prediction_from_a_real_run(tmp_path):
     flags = ["--run-dir", "run", *SMALL, "--max-frames", "800", "--total-timesteps", "6000"]
     trained = run(command(2, "pg_mpi.train", *flags), tmp_path)
     assert trained.returncode == 0, trained.stderr
-    found = predicted(tmp_path, "--run", "run", "--ranks", "1,2,1000000", "--warmup", 0, "--out", "out", "--json")
+    found = run_predict(tmp_path, "--run", "run", "--ranks", "1,2,1000000", "--warmup", 0, "--out", "out", "--json")
     assert found.returncode == 0, found.stderr
     rows = json.loads(found.stdout.splitlines()[-1])["rows"]
     assert [row["ranks"] for row in rows] == [1, 2, 1_000_000]
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     span = lines[-1]["wall_s"] - lines[0]["wall_s"]
     measured = (lines[-1]["env_steps"] - lines[0]["env_steps"]) / span
-    assert rows[1]["sps"] == pytest.approx(measured, rel=0.5), "the run's own number of ranks"
+    assert rows[1]["sps"] == pytest.approx(measured, rel=0.5), "wrong for the run's own number of ranks"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"predict.csv", "predict.json", "predict.png"}
-    other = predicted(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0, "--out", "out")
+    other = run_predict(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0, "--out", "out")
     assert other.returncode == 2 and "holds the result of another command" in one_line(other)
     with open(tmp_path / "run/metrics.jsonl", "a") as file:
-        file.write('{"update": 99')  # as of a run that is still training
-    assert predicted(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0).returncode == 0
+        file.write('{"update": 99')  # an incomplete line, as while the run trains
+    assert run_predict(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0).returncode == 0
     (tmp_path / "run/checkpoints").rename(tmp_path / "elsewhere")
-    refused = predicted(tmp_path, "--run", "run", "--warmup", 0)
+    refused = run_predict(tmp_path, "--run", "run", "--warmup", 0)
     assert refused.returncode == 2 and "run has no checkpoint: let it train until" in one_line(refused)
     config = json.loads((tmp_path / "run/config.json").read_text())
     config["starts"][-1]["mpi"] = None
     (tmp_path / "run/config.json").write_text(json.dumps(config))
-    refused = predicted(tmp_path, "--run", "run", "--warmup", 0)
+    refused = run_predict(tmp_path, "--run", "run", "--warmup", 0)
     assert refused.returncode == 2 and "has no config.json and checkpoint of this version" in one_line(refused)
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "args, message",
     [
         ([], "give --run RUN, the folder of a run"),
         (["--sweep", "."], ". contains no run on 1 ranks"),
@@ -217,26 +217,26 @@ def test_a_real_run(tmp_path):
         (["--run", ".", "--minibatch-size", "x"], "--minibatch-size must be"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    refused = predicted(tmp_path, *words)
-    assert refused.returncode == 2 and said in one_line(refused) and not refused.stdout
+def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
+    refused = run_predict(tmp_path, *args)
+    assert refused.returncode == 2 and message in one_line(refused) and not refused.stdout
 
 
 @pytest.mark.parametrize(
-    "text, said", [("{}\n", "is not of this version"), ("{\n", "is damaged"), ("", "no update yet")]
+    "text, message", [("{}\n", "is not of this version"), ("{\n", "is damaged"), ("", "no update yet")]
 )
-def test_bad_metrics_are_one_line(tmp_path, text, said):
+def test_bad_metrics_are_refused_with_one_line(tmp_path, text, message):
     (tmp_path / "metrics.jsonl").write_text(text)
-    refused = predicted(tmp_path, "--run", ".")
-    assert refused.returncode == 2 and said in one_line(refused)
+    refused = run_predict(tmp_path, "--run", ".")
+    assert refused.returncode == 2 and message in one_line(refused)
 
 
-def test_games_that_get_longer_differ_no_more_than_those_of_one_policy():
+def test_levelled_removes_the_trend_of_game_lengths():
     rng = np.random.default_rng(0)
-    drift, own = np.exp(np.linspace(-0.5, 0.5, 100)), np.exp(0.1 * rng.standard_normal(100))
-    told = levelled(1000 * drift * own)
-    assert np.log(told).std() < 0.12 < np.log(1000 * drift * own).std()
-    assert told.mean() == pytest.approx((1000 * drift * own).mean())
-    assert levelled(1000 * drift * own, 500.0) == pytest.approx(told * 500 / told.mean())
+    trend, variation = np.exp(np.linspace(-0.5, 0.5, 100)), np.exp(0.1 * rng.standard_normal(100))
+    level = levelled(1000 * trend * variation)
+    assert np.log(level).std() < 0.12 < np.log(1000 * trend * variation).std()
+    assert level.mean() == pytest.approx((1000 * trend * variation).mean())
+    assert levelled(1000 * trend * variation, 500.0) == pytest.approx(level * 500 / level.mean())
     assert levelled(np.array([800.0, 1600.0])).tolist() == [800.0, 1600.0]
     assert levelled(np.full(9, 700.0)) == pytest.approx(np.full(9, 700.0))

@@ -1,4 +1,4 @@
-"""A sweep of real runs: measured, resumed, and honest about what failed."""
+"""``scaling.sweep``: real runs are measured and resumed, and failed points are reported."""
 
 import json
 import sys
@@ -11,11 +11,11 @@ from scaling.csv_io import read_csv
 SHORT = [*SMALL, "--max-frames", "400", "--seconds", "10", "--warmup", "2"]
 
 
-def sweep(cwd, *words, limit=90):
-    return run([sys.executable, "-m", "scaling.sweep", *map(str, words)], cwd, limit)
+def sweep(cwd, *args, limit=90):
+    return run([sys.executable, "-m", "scaling.sweep", *map(str, args)], cwd, limit)
 
 
-def test_a_sweep_measures_goes_on_and_tells(tmp_path):
+def test_sweep_measures_and_resumes(tmp_path):
     first = sweep(tmp_path, "--ranks", "1", "--out", "out", *SHORT)
     assert first.returncode == 0, first.stderr
     point = tmp_path / "out/ranks-000001-0.json"
@@ -25,7 +25,7 @@ def test_a_sweep_measures_goes_on_and_tells(tmp_path):
     found = json.loads(result.stdout.splitlines()[-1])
     assert [row["ranks"] for row in found["rows"]] == [1, 2] and found["failed"] == []
     one, two = found["rows"]
-    assert one["sps"] == 123, "a point that was there was measured again"
+    assert one["sps"] == 123, "an existing point was measured again"
     assert one["efficiency"] == 1 and two["efficiency"] == pytest.approx(two["sps"] / 246, abs=1e-3)
     for row in (one, two):
         assert sum(row["phase_share"].values()) == pytest.approx(1, abs=0.01)
@@ -44,7 +44,7 @@ def test_a_sweep_measures_goes_on_and_tells(tmp_path):
         and {"cpu", "versions"} <= facts.keys()
         and rows[1]["commit"]
     )
-    assert not list(tmp_path.glob(".measured-*")), "the run of a point was left behind"
+    assert not list(tmp_path.glob(".measured-*")), "the run folder of a point was not removed"
     other = sweep(tmp_path, "--ranks", "1,2", "--out", "out", *SHORT, "--hidden", "32")
     assert other.returncode == 2 and "out holds results of other settings (python -m scaling.sweep" in one_line(other)
     point.write_text('{"sps": 1')
@@ -52,8 +52,8 @@ def test_a_sweep_measures_goes_on_and_tells(tmp_path):
     assert damaged.returncode == 2 and "ranks-000001-0.json is damaged: delete it" in one_line(damaged)
 
 
-def test_strong_scaling_shares_the_same_envs(tmp_path):
-    """Four envs in all, 64 steps each: 256 steps an update, on one rank as on two."""
+def test_strong_scaling_divides_the_envs_among_the_ranks(tmp_path):
+    """Four envs with 64 steps each give 256 steps per update on one rank and on two."""
     steps = ["--sync", "steps", "--num-steps", "64", "--envs-per-rank", "2", "--minibatch-size", "128"]
     result = sweep(tmp_path, "--ranks", "1,2", "--mode", "strong", "--out", "out", "--json", *SHORT, *steps)
     assert result.returncode == 0, result.stderr
@@ -62,7 +62,7 @@ def test_strong_scaling_shares_the_same_envs(tmp_path):
         assert point["sps"] / point["updates_per_s"] == pytest.approx(256), path.name
 
 
-def test_a_point_that_fails_is_told_and_the_others_go_on(tmp_path):
+def test_failed_point_is_reported_and_others_are_measured(tmp_path):
     (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 7\nshift 2\nexec "$@"\n')
     (tmp_path / "launcher").chmod(0o755)
     result = sweep(tmp_path, "--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT)
@@ -72,7 +72,7 @@ def test_a_point_that_fails_is_told_and_the_others_go_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "args, message",
     [
         (["--ranks", "0,1"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--mode", "strnog"], "--mode must be one of weak, strong (did you mean strong?)"),
@@ -83,13 +83,13 @@ def test_a_point_that_fails_is_told_and_the_others_go_on(tmp_path):
         (["--preset", "slow"], "no preset or file 'slow'"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    result = sweep(tmp_path, *words)
-    assert result.returncode == 2 and said in one_line(result)
+def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
+    result = sweep(tmp_path, *args)
+    assert result.returncode == 2 and message in one_line(result)
     assert not list(tmp_path.iterdir()) and not result.stdout
 
 
-def test_host_files(tmp_path):
+def test_invalid_host_files_are_refused(tmp_path):
     (tmp_path / "hosts").write_text("# two nodes\nn1 slots=2\nn2:3\n\n")
     result = sweep(tmp_path, "--hosts", "hosts", "--ranks", "6")
     assert result.returncode == 2 and "hosts has room for 5 ranks, not 6" in one_line(result)
@@ -98,7 +98,7 @@ def test_host_files(tmp_path):
     assert result.returncode == 2 and "has a line 'n1; rm -rf /'" in one_line(result)
 
 
-def test_no_mpirun(tmp_path):
+def test_missing_mpirun_is_refused_with_one_line(tmp_path):
     environment = {"PATH": str(tmp_path)}
     line = [sys.executable, "-c", "import sys; sys.executable = 'x/python'; from scaling import sweep, cli; "
             "sys.argv[1:] = ['--ranks', '2', '--seconds', '1']; cli.run(sweep.main)"]  # fmt: skip

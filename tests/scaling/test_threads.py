@@ -1,4 +1,4 @@
-"""Ranks and BLAS threads: real ones, in dense products."""
+"""``scaling.measure.threads``: ranks and BLAS threads in real runs with dense products."""
 
 import json
 import sys
@@ -6,27 +6,27 @@ import sys
 from jobs import one_line, run
 
 
-def threads(cwd, *words):
-    return run([sys.executable, "-m", "scaling.measure.threads", *map(str, words)], cwd)
+def threads(cwd, *args):
+    return run([sys.executable, "-m", "scaling.measure.threads", *map(str, args)], cwd)
 
 
-def test_threads(tmp_path):
+def test_each_combination_of_ranks_and_threads_is_measured(tmp_path):
     result = threads(tmp_path, "--ranks", "1,2", "--threads", "1,2", "--seconds", 2, "--out", "out", "--json")
     assert result.returncode == 0, result.stderr
     rows = json.loads(result.stdout.splitlines()[-1])["rows"]
     assert [(row["ranks"], row["threads"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for row in rows:
         assert row["threads_loaded"] <= row["threads"] and row["sps"] > 10
-        assert row["inference"] > 0 and row["gradient"] > 0, "the phases of the table are there"
+        assert row["inference"] > 0 and row["gradient"] > 0, "a phase of the table has no time"
     assert rows[0]["threads_loaded"] == 1
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"threads.csv", "threads.png"}
 
 
-def test_bad_input_is_one_line(tmp_path):
-    for words, said in (
+def test_bad_input_is_refused_with_one_line(tmp_path):
+    for args, message in (
         (["--ranks", "0"], "--ranks must be"),
         (["--threads", "x"], "--threads must be"),
         (["--rank", "1"], "did you mean --ranks?"),
     ):
-        refused = threads(tmp_path, *words)
-        assert refused.returncode == 2 and said in one_line(refused)
+        refused = threads(tmp_path, *args)
+        assert refused.returncode == 2 and message in one_line(refused)

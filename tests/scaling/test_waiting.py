@@ -1,4 +1,4 @@
-"""The lockstep comparison: real runs of both modes, and the numbers made of them."""
+"""``scaling.measure.waiting``: real runs of both modes are compared."""
 
 import json
 import sys
@@ -13,9 +13,9 @@ def waiting(cwd, *args):
     return run([sys.executable, "-m", "scaling.measure.waiting", *map(str, args)], cwd)
 
 
-def test_both_modes(tmp_path):
+def test_both_modes_are_measured_and_compared(tmp_path):
     small = ["--hidden", 16, "--minibatch-size", 128, "--num-steps", 64, "--max-frames", 1200]
-    budget = ["--seconds", 80, "--total-timesteps", 1]  # one update each, however slow the machine is
+    budget = ["--seconds", 80, "--total-timesteps", 1]  # one update each, on a slow machine too
     result = waiting(tmp_path, "--ranks", 2, "--envs", 3, "--json", "--out", ".", *small, *budget)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
@@ -34,17 +34,17 @@ def test_both_modes(tmp_path):
     assert found["hybrid"][0]["speedup"] == steps["sps"] / episode["sps"]
 
 
-def test_a_point_that_fails_is_told(tmp_path):
+def test_failed_points_are_reported(tmp_path):
     result = waiting(tmp_path, "--ranks", 1, "--seconds", 0.1, "--hidden", 16)
-    said = [line for line in result.stderr.splitlines() if line.startswith("pg_mpi: error: ")]
-    assert result.returncode == 1 and [line.split(":")[2] for line in said] == [
+    errors = [line for line in result.stderr.splitlines() if line.startswith("pg_mpi: error: ")]
+    assert result.returncode == 1 and [line.split(":")[2] for line in errors] == [
         " episode on 1 ranks",
         " steps on 1 ranks",
     ]
     assert not list(tmp_path.iterdir())
 
 
-def test_the_longest_game():
+def test_longest_to_mean_by_hand():
     games = [(0, 999), (0, 100), (0, 300), (-21, 50), (3, 50)]
     assert longest_to_mean(games, ranks=2) == (1.5 + 1) / 2
     assert longest_to_mean(games[1:], ranks=2, share=2) == 400 / 250
@@ -52,7 +52,7 @@ def test_the_longest_game():
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "args, message",
     [
         (["--ranks", "1,x"], "--ranks must be whole numbers from 1 to 1,000,000, such as 1,2,4, not '1,x'"),
         (["--sync", "steps"], "--sync does not apply here"),
@@ -60,7 +60,7 @@ def test_the_longest_game():
         (["--env", "3"], "unknown argument --env (did you mean --envs?)"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, words, said):
-    result = waiting(tmp_path, *words)
-    assert result.returncode == 2 and said in one_line(result)
+def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
+    result = waiting(tmp_path, *args)
+    assert result.returncode == 2 and message in one_line(result)
     assert not list(tmp_path.iterdir()) and not result.stdout

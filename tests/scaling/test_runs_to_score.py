@@ -1,4 +1,4 @@
-"""Runs of many seeds and games: results of other settings, runs of others, and a signal in their midst."""
+"""``scaling.score.seeds`` and ``games``: results of other settings, unknown run folders and signals."""
 
 import json
 import signal
@@ -34,13 +34,13 @@ GAMES = [
 ]
 
 
-def called(cwd, line, *words):
-    return run([sys.executable, "-m", *line, *words], cwd)
+def run_module(cwd, line, *args):
+    return run([sys.executable, "-m", *line, *args], cwd)
 
 
 def seeds_result(target):
-    trained = f"python -m pg_mpi.train --preset default --seed 0 --run-dir x --resume never --target-return {target}"
-    return FACTS | {"command": f"{trained} --max-walltime 00:10:00", "columns": [], "curve": []}
+    command = f"python -m pg_mpi.train --preset default --seed 0 --run-dir x --resume never --target-return {target}"
+    return FACTS | {"command": f"{command} --max-walltime 00:10:00", "columns": [], "curve": []}
 
 
 def games_result(preset):
@@ -49,7 +49,7 @@ def games_result(preset):
 
 
 @pytest.mark.parametrize(
-    "line, name, content, words, said",
+    "line, name, content, args, message",
     [
         (SEEDS, "default-s0", seeds_result(18), ["--target", "5"], "default-s0.json has flags"),
         (SEEDS, "default-s0", seeds_result(18), ["--", "--hidden", "7"], "default-s0.json has flags"),
@@ -66,30 +66,30 @@ def games_result(preset):
         ),
     ],
 )
-def test_results_of_something_else_are_refused(tmp_path, line, name, content, words, said):
-    place = tmp_path / f"out/{name}.json"
-    place.parent.mkdir()
-    place.write_text(json.dumps(content))
-    refused = called(tmp_path, line, *words)
-    assert refused.returncode == 2 and said in one_line(refused) and json.loads(place.read_text()) == content
+def test_results_of_other_settings_or_tools_are_refused(tmp_path, line, name, content, args, message):
+    path = tmp_path / f"out/{name}.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(content))
+    refused = run_module(tmp_path, line, *args)
+    assert refused.returncode == 2 and message in one_line(refused) and json.loads(path.read_text()) == content
 
 
 @pytest.mark.parametrize("line, name", [(SEEDS, "default-s0"), (GAMES, "Pong-v5-s0")])
-def test_the_run_of_somebody_else_stays(tmp_path, line, name):
-    theirs = tmp_path / f"runs/{name}/DONE"
-    theirs.parent.mkdir(parents=True)
-    theirs.touch()
-    for words, said in (
+def test_refused_command_keeps_an_existing_run_folder(tmp_path, line, name):
+    marker = tmp_path / f"runs/{name}/DONE"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    for args, message in (
         ([], f"runs/{name} exists, but its result is not in out: move it away"),
         (["--preset", "nosuch"], "no preset or file 'nosuch'"),
         (["--", "--run-dir", "x"], "--run-dir does not apply here"),
         (["--table"], "out holds no result"),
     ):
-        refused = called(tmp_path, line, *words)
-        assert refused.returncode == 2 and said in one_line(refused) and theirs.exists()
+        refused = run_module(tmp_path, line, *args)
+        assert refused.returncode == 2 and message in one_line(refused) and marker.exists()
 
 
-def test_a_signal_ends_it_with_its_ranks_and_it_goes_on(tmp_path):
+def test_signal_ends_the_ranks_and_the_next_start_repeats_the_run(tmp_path):
     line = [sys.executable, "-m", *SEEDS, "--limit", "00:05:00", "--", *SMALL, "--max-frames", "400"]
     job = start(line, tmp_path)
     metrics = tmp_path / "runs/default-s0/metrics.jsonl"
@@ -97,13 +97,15 @@ def test_a_signal_ends_it_with_its_ranks_and_it_goes_on(tmp_path):
     while not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
         time.sleep(0.2)
     job.send_signal(signal.SIGTERM)
-    ended = finish(job, 30)
-    assert ended.returncode == 75, ended.stderr
-    torn = metrics.read_text()
+    stopped = finish(job, 30)
+    assert stopped.returncode == 75, stopped.stderr
+    interrupted = metrics.read_text()
     time.sleep(1)
-    assert metrics.read_text() == torn and not (tmp_path / "out/default-s0.json").exists()
+    assert metrics.read_text() == interrupted and not (tmp_path / "out/default-s0.json").exists()
     line[line.index("00:05:00")] = "00:00:20"
-    done = run(line, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "out/default-s0.json").read_text())["starts"] == 1, "the torn seconds count"
-    assert not (tmp_path / "runs/default-s0.begun").exists() and "default, 1 seeds" in done.stdout
+    repeated = run(line, tmp_path)
+    assert repeated.returncode == 0, repeated.stderr
+    assert json.loads((tmp_path / "out/default-s0.json").read_text())["starts"] == 1, (
+        "the interrupted run was resumed, not repeated"
+    )
+    assert not (tmp_path / "runs/default-s0.begun").exists() and "default, 1 seeds" in repeated.stdout

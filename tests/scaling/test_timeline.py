@@ -1,0 +1,84 @@
+"""``scaling.measure.timeline``: the merged traces of real ranks agree with the metrics."""
+
+import json
+import sys
+
+import pytest
+from jobs import STEPS, metrics, one_line, run, train
+
+
+def timeline(cwd, *args):
+    return run([sys.executable, "-m", "scaling.measure.timeline", *map(str, args)], cwd)
+
+
+@pytest.mark.parametrize("flags", [["--max-frames", "1200"], STEPS])
+def test_merged_trace_agrees_with_the_metrics(tmp_path, flags):
+    train(2, tmp_path, *flags, "--total-timesteps", 2500, "--trace")
+    result = timeline(tmp_path, "run", "--json", "--picture", "trace.png")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout.splitlines()[-1])
+    lines = metrics(tmp_path)
+    assert found["ranks"] == 2 and found["updates"] == len(lines) and sum(found["longest"]) == len(lines)
+    assert (tmp_path / "trace.png").stat().st_size > 10_000
+    merged = json.loads((tmp_path / "run/trace/merged.json").read_text())["traceEvents"]
+    blocks = [event for event in merged if event["ph"] == "X"]
+    assert {event["args"]["name"] for event in merged if event["name"] == "process_name"} != set()
+    # the record phase of the first update is in the second; the last includes the final checkpoint
+    for line in lines[1:-1]:
+        events = [event for event in blocks if event["args"]["update"] == line["update"]]
+        for phase in ("gradient", "allreduce", "wait", "optimizer", "emulator", "features"):
+            seconds = [
+                sum(e["dur"] for e in events if e["name"] == phase and e["pid"] == rank) / 1e6 for rank in (0, 1)
+            ]
+            assert sum(seconds) / 2 == pytest.approx(line["phase_s"][phase], abs=2e-5), (line["update"], phase)
+            assert max(seconds) == pytest.approx(line["phase_max_s"][phase], abs=2e-5)
+    for rank in (0, 1):
+        row = [event for event in blocks if event["pid"] == rank and event["tid"] == 0]
+        for before, after in zip(row, row[1:]):
+            assert before["ts"] + before["dur"] <= after["ts"] + 0.2, "phases overlap"
+    # the clocks are aligned: all ranks leave an exchange at about the same time
+    ends = [[e["ts"] + e["dur"] for e in blocks if e["name"] == "allreduce" and e["pid"] == rank] for rank in (0, 1)]
+    differences = sorted(abs(a - b) for a, b in zip(*ends))
+    assert len(ends[0]) == len(ends[1]) and differences[len(differences) // 2] < 20_000
+
+
+def test_truncated_trace_and_choice_of_a_start(tmp_path):
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 300, "--trace")
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 600, "--trace")
+    first, second = sorted((tmp_path / "run/trace").glob("rank-000000-start-*.json"))
+    assert json.loads(first.read_text())["traceEvents"], "the complete trace has no events"
+    text = second.read_text()
+    second.write_text(text[: len(text) // 2])
+    truncated = timeline(tmp_path, "run", "--json")
+    assert truncated.returncode == 0, truncated.stderr
+    assert 0 < json.loads(truncated.stdout.splitlines()[-1])["updates"] <= len(metrics(tmp_path))
+    assert timeline(tmp_path, "run", "--start", 0).returncode == 0
+    refused = timeline(tmp_path, "run", "--start", 7)
+    assert refused.returncode == 2 and "has no trace of start 7: its starts are 0, 1" in one_line(refused)
+
+
+def test_bad_input_is_refused_with_one_line(tmp_path):
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 300, "--trace")
+    for args, message in (
+        (["--from", 1000, "--picture", "x.png"], "the traces hold no update from 1000 on"),
+        (["--picture", "x.xyz"], "--picture x.xyz must end in .png, .svg or .pdf"),
+        (["--picture", "nowhere/x.png"], "--picture nowhere/x.png cannot be written"),
+    ):
+        refused = timeline(tmp_path, "run", *args)
+        assert refused.returncode == 2 and message in one_line(refused)
+    (path,) = (tmp_path / "run/trace").glob("rank-*.json")
+    head = path.read_text().splitlines()[0]
+    for content, message in (
+        (b"\xff\xfe\x00", "is not a trace of pg_mpi"),
+        (f"{head}\n{{x}},\n".encode(), "is damaged"),
+    ):
+        path.write_bytes(content)
+        refused = timeline(tmp_path, "run")
+        assert refused.returncode == 2 and message in one_line(refused)
+
+
+def test_run_without_the_trace_flag_is_refused(tmp_path):
+    train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 100)
+    assert not (tmp_path / "run/trace").exists()
+    refused = timeline(tmp_path, "run")
+    assert refused.returncode == 2 and "run has no traces: train it with --trace" in one_line(refused)
