@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file
 from pg_mpi.mpi.launch import launcher
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -134,6 +137,14 @@ def newest(cwd, run="run"):
     path = checkpoint_file.candidates(str(Path(cwd) / run))[0]
     with open(path, "rb") as file:
         return path, file.read()
+
+
+def refusal(main, *args):
+    """Return the one-line message of the ``UsageError`` with which ``main(argv)`` of a command refuses ``args``."""
+    with pytest.raises(UsageError) as refused:
+        main(list(map(str, args)))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
 
 
 def one_line(result):

@@ -66,6 +66,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             outcome = Outcome(fault.name)
             fault.run(outcome, Path(folder), fault.full if full else fault.tries, args.seed)
+        if not outcome.tries:
+            outcome.notes.append("not tried: it needs root")
         rows.append(outcome.row())
         print(outcome.line(), flush=True)
         for note in outcome.notes[:5]:

@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from jobs import SMALL, one_line, run
+from jobs import SMALL, one_line, refusal, run
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi.world import World
 from scaling.measure.ceiling import parts, report, stubs
+from scaling.measure.ceiling.__main__ import main
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
 KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "bytes_per_update", "exchanges_per_update"}
@@ -172,13 +173,16 @@ def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
         (["--seconds", "0"], "--seconds must be a finite number above 0"),
         (["--run-dir", "here"], "--run-dir does not apply here"),
         (["--preset", "fats"], "did you mean fast?"),
-        (["--ranks", "1", "--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
-    result = ceiling(tmp_path, *args)
-    assert result.returncode == 2 and message in one_line(result)
-    assert not list(tmp_path.iterdir()) and not result.stdout
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(main, *args) and not list(tmp_path.iterdir())
+
+
+def test_error_of_the_ranks_is_one_line(tmp_path):
+    result = ceiling(tmp_path, "--ranks", "1", "--resume", "nowhere")
+    assert result.returncode == 2 and "--resume nowhere: no checkpoint is there" in one_line(result)
 
 
 def test_help_lists_flags_and_parts(tmp_path):

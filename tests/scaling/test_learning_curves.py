@@ -9,6 +9,7 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
+from pg_mpi.config.errors import UsageError
 from scaling.pictures import learning
 from scaling.score import learning_curves, search, seeds
 from scaling.tables import seeds_table, spread
@@ -130,8 +131,9 @@ def test_search_runs_each_setting_once(tmp_path):
 
 def test_search_refuses_an_unknown_flag_before_it_starts(tmp_path):
     (tmp_path / "try.json").write_text(json.dumps({"common": "", "try": {"a": "--gama 0.9"}}))
-    with pytest.raises(Exception, match="did you mean --gamma"):
+    with pytest.raises(UsageError, match="did you mean --gamma"):
         search.main([str(tmp_path / "try.json"), "--out", str(tmp_path / "out.jsonl")])
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 @pytest.mark.parametrize("seeds", ["4-0", "a", "1-", "-1", "0-4,,7"])

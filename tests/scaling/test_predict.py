@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import SMALL, command, one_line, run
+from jobs import SMALL, command, one_line, refusal, run
 
 from scaling.model.exchange import Network, allreduce
 from scaling.model.predict import probe
+from scaling.model.predict.__main__ import main
 from scaling.model.predict.measured import Costs, Table, crowded, levelled
 from scaling.model.predict.model import SMALL as SMALL_EXCHANGES
 from scaling.model.predict.model import lengths, predict, taking_turns, waiting_ci95
@@ -217,9 +218,9 @@ def test_prediction_from_a_real_run(tmp_path):
         (["--run", ".", "--minibatch-size", "x"], "--minibatch-size must be"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
-    refused = run_predict(tmp_path, *args)
-    assert refused.returncode == 2 and message in one_line(refused) and not refused.stdout
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(main, *args)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +228,7 @@ def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
 )
 def test_bad_metrics_are_refused_with_one_line(tmp_path, text, message):
     (tmp_path / "metrics.jsonl").write_text(text)
-    refused = run_predict(tmp_path, "--run", ".")
-    assert refused.returncode == 2 and message in one_line(refused)
+    assert message in refusal(main, "--run", tmp_path)
 
 
 def test_levelled_removes_the_trend_of_game_lengths():

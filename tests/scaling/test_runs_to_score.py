@@ -6,7 +6,9 @@ import sys
 import time
 
 import pytest
-from jobs import SMALL, finish, one_line, run, start
+from jobs import SMALL, finish, refusal, run, start
+
+from scaling.score import games, seeds
 
 FACTS = {
     "preset": "default",
@@ -34,8 +36,7 @@ GAMES = [
 ]
 
 
-def run_module(cwd, line, *args):
-    return run([sys.executable, "-m", *line, *args], cwd)
+MAINS = {"scaling.score.seeds": seeds.main, "scaling.score.games": games.main}
 
 
 def seeds_result(target):
@@ -66,27 +67,27 @@ def games_result(preset):
         ),
     ],
 )
-def test_results_of_other_settings_or_tools_are_refused(tmp_path, line, name, content, args, message):
+def test_results_of_other_settings_or_tools_are_refused(tmp_path, monkeypatch, line, name, content, args, message):
     path = tmp_path / f"out/{name}.json"
     path.parent.mkdir()
     path.write_text(json.dumps(content))
-    refused = run_module(tmp_path, line, *args)
-    assert refused.returncode == 2 and message in one_line(refused) and json.loads(path.read_text()) == content
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(MAINS[line[0]], *line[1:], *args) and json.loads(path.read_text()) == content
 
 
 @pytest.mark.parametrize("line, name", [(SEEDS, "default-s0"), (GAMES, "Pong-v5-s0")])
-def test_refused_command_keeps_an_existing_run_folder(tmp_path, line, name):
+def test_refused_command_keeps_an_existing_run_folder(tmp_path, monkeypatch, line, name):
     marker = tmp_path / f"runs/{name}/DONE"
     marker.parent.mkdir(parents=True)
     marker.touch()
+    monkeypatch.chdir(tmp_path)
     for args, message in (
         ([], f"runs/{name} exists, but its result is not in out: move it away"),
         (["--preset", "nosuch"], "no preset or file 'nosuch'"),
         (["--", "--run-dir", "x"], "--run-dir does not apply here"),
         (["--table"], "out holds no result"),
     ):
-        refused = run_module(tmp_path, line, *args)
-        assert refused.returncode == 2 and message in one_line(refused) and marker.exists()
+        assert message in refusal(MAINS[line[0]], *line[1:], *args) and marker.exists()
 
 
 def test_signal_ends_the_ranks_and_the_next_start_repeats_the_run(tmp_path):
@@ -94,7 +95,8 @@ def test_signal_ends_the_ranks_and_the_next_start_repeats_the_run(tmp_path):
     job = start(line, tmp_path)
     metrics = tmp_path / "runs/default-s0/metrics.jsonl"
     deadline = time.monotonic() + 60
-    while not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
+    while not (metrics.exists() and metrics.read_text()):
+        assert time.monotonic() < deadline, "no update"
         time.sleep(0.2)
     job.send_signal(signal.SIGTERM)
     stopped = finish(job, 30)

@@ -4,9 +4,10 @@ import json
 import sys
 
 import pytest
-from jobs import SMALL, one_line, run
+from jobs import SMALL, one_line, refusal, run
 
 from scaling.csv_io import read_csv
+from scaling.sweep import main
 
 SHORT = [*SMALL, "--max-frames", "400", "--seconds", "10", "--warmup", "2"]
 
@@ -83,19 +84,16 @@ def test_failed_point_is_reported_and_others_are_measured(tmp_path):
         (["--preset", "slow"], "no preset or file 'slow'"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
-    result = sweep(tmp_path, *args)
-    assert result.returncode == 2 and message in one_line(result)
-    assert not list(tmp_path.iterdir()) and not result.stdout
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(main, *args) and not list(tmp_path.iterdir())
 
 
 def test_invalid_host_files_are_refused(tmp_path):
     (tmp_path / "hosts").write_text("# two nodes\nn1 slots=2\nn2:3\n\n")
-    result = sweep(tmp_path, "--hosts", "hosts", "--ranks", "6")
-    assert result.returncode == 2 and "hosts has room for 5 ranks, not 6" in one_line(result)
+    assert "hosts has room for 5 ranks, not 6" in refusal(main, "--hosts", tmp_path / "hosts", "--ranks", "6")
     (tmp_path / "hosts").write_text("n1; rm -rf /\n")
-    result = sweep(tmp_path, "--hosts", "hosts", "--ranks", "1")
-    assert result.returncode == 2 and "has a line 'n1; rm -rf /'" in one_line(result)
+    assert "has a line 'n1; rm -rf /'" in refusal(main, "--hosts", tmp_path / "hosts", "--ranks", "1")
 
 
 def test_missing_mpirun_is_refused_with_one_line(tmp_path):

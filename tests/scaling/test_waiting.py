@@ -4,9 +4,9 @@ import json
 import sys
 
 import pytest
-from jobs import one_line, run
+from jobs import refusal, run
 
-from scaling.measure.waiting import compare, longest_to_mean
+from scaling.measure.waiting import compare, longest_to_mean, main
 
 
 def waiting(cwd, *args):
@@ -60,7 +60,6 @@ def test_longest_to_mean_by_hand():
         (["--env", "3"], "unknown argument --env (did you mean --envs?)"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
-    result = waiting(tmp_path, *args)
-    assert result.returncode == 2 and message in one_line(result)
-    assert not list(tmp_path.iterdir()) and not result.stdout
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(main, *args) and not list(tmp_path.iterdir())
