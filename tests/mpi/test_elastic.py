@@ -36,22 +36,28 @@ def wait_for_updates(updates, job, folder):
         time.sleep(0.02)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that loses no rank."""
+    folder = tmp_path_factory.mktemp("whole")
+    result = run(command(4, "pg_mpi.train", *FLAGS, "--reproducible", *BUDGET), folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
 @pytest.mark.parametrize("rank", [0, 2])
-def test_reproducible_run_is_equal_after_losing_a_rank(tmp_path, rank):
+def test_reproducible_run_is_equal_after_losing_a_rank(tmp_path, whole, rank):
     """With --reproducible a run that loses a rank gives the same checkpoint and metrics as one that does not."""
-    (tmp_path / "whole").mkdir()
-    whole = run(command(4, "pg_mpi.train", *FLAGS, "--reproducible", *BUDGET), tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
     job = start(elastic(4, "--reproducible", *BUDGET), tmp_path)
     wait_for_updates(2, job, tmp_path)
     os.kill(ranks_of(job)[rank], signal.SIGKILL)
     result = finish(job, 60)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"lost rank {rank} of 4: 3 left" in result.stdout and "finished" in result.stdout
-    assert newest(tmp_path)[1] == newest(tmp_path / "whole")[1]
+    assert newest(tmp_path)[1] == newest(whole)[1]
     counts = [line["ranks"] for line in metrics(tmp_path)]
     assert len(counts) == 8 and counts == sorted(counts, reverse=True) and {*counts} == {3, 4}
-    assert [{**line, "ranks": 4} for line in deterministic(tmp_path)] == deterministic(tmp_path / "whole")
+    assert [{**line, "ranks": 4} for line in deterministic(tmp_path)] == deterministic(whole)
 
 
 def test_shrinks_to_one_rank_then_stops_and_resumes(tmp_path):

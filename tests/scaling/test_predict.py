@@ -181,28 +181,26 @@ def test_prediction_from_a_real_run(tmp_path):
     flags = ["--run-dir", "run", *SMALL, "--max-frames", "800", "--total-timesteps", "6000"]
     trained = run(command(2, "pg_mpi.train", *flags), tmp_path)
     assert trained.returncode == 0, trained.stderr
-    found = run_predict(tmp_path, "--run", "run", "--ranks", "1,2,1000000", "--warmup", 0, "--out", "out", "--json")
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    with open(tmp_path / "run/metrics.jsonl", "a") as file:
+        file.write('{"update": 99')  # an incomplete line, as while the run trains
+    found = run_predict(tmp_path, "--run", "run", "--ranks", "1,2,10000", "--warmup", 0, "--out", "out", "--json")
     assert found.returncode == 0, found.stderr
     rows = json.loads(found.stdout.splitlines()[-1])["rows"]
-    assert [row["ranks"] for row in rows] == [1, 2, 1_000_000]
-    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [row["ranks"] for row in rows] == [1, 2, 10_000]
     span = lines[-1]["wall_s"] - lines[0]["wall_s"]
     measured = (lines[-1]["env_steps"] - lines[0]["env_steps"]) / span
     assert rows[1]["sps"] == pytest.approx(measured, rel=0.5), "wrong for the run's own number of ranks"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"predict.csv", "predict.json", "predict.png"}
     other = run_predict(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0, "--out", "out")
     assert other.returncode == 2 and "holds the result of another command" in one_line(other)
-    with open(tmp_path / "run/metrics.jsonl", "a") as file:
-        file.write('{"update": 99')  # an incomplete line, as while the run trains
-    assert run_predict(tmp_path, "--run", "run", "--ranks", "1", "--warmup", 0).returncode == 0
     (tmp_path / "run/checkpoints").rename(tmp_path / "elsewhere")
-    refused = run_predict(tmp_path, "--run", "run", "--warmup", 0)
-    assert refused.returncode == 2 and "run has no checkpoint: let it train until" in one_line(refused)
+    last = ["--run", tmp_path / "run", "--warmup", 0]
+    assert "run has no checkpoint: let it train until" in refusal(main, *last)
     config = json.loads((tmp_path / "run/config.json").read_text())
     config["starts"][-1]["mpi"] = None
     (tmp_path / "run/config.json").write_text(json.dumps(config))
-    refused = run_predict(tmp_path, "--run", "run", "--warmup", 0)
-    assert refused.returncode == 2 and "has no config.json and checkpoint of this version" in one_line(refused)
+    assert "has no config.json and checkpoint of this version" in refusal(main, *last)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import json
 import sys
 
 import pytest
-from jobs import SMALL, one_line, refusal, run
+from jobs import SMALL, STEPS, one_line, refusal, run
 
 from scaling.csv_io import read_csv
 from scaling.sweep import main
 
-SHORT = [*SMALL, "--max-frames", "400", "--seconds", "10", "--warmup", "2"]
+SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--seconds", "4", "--warmup", "2"]
 
 
 def sweep(cwd, *args, limit=90):
@@ -55,7 +55,7 @@ def test_sweep_measures_and_resumes(tmp_path):
 
 def test_strong_scaling_divides_the_envs_among_the_ranks(tmp_path):
     """Four envs with 64 steps each give 256 steps per update on one rank and on two."""
-    steps = ["--sync", "steps", "--num-steps", "64", "--envs-per-rank", "2", "--minibatch-size", "128"]
+    steps = ["--num-steps", "64", "--envs-per-rank", "2"]
     result = sweep(tmp_path, "--ranks", "1,2", "--mode", "strong", "--out", "out", "--json", *SHORT, *steps)
     assert result.returncode == 0, result.stderr
     for path in sorted((tmp_path / "out").glob("ranks-*.json")):
