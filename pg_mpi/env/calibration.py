@@ -41,10 +41,10 @@ def find_scene(
     fills, fill = np.zeros(256, dtype=np.int64), 0
     for step in range(STEPS):
         colours = game.screen.ravel()
-        filled = np.count_nonzero(colours == fill)
+        filled = int(np.count_nonzero(colours == fill))
         if 2 * filled <= len(pixels):  # not the colour of the screen before
             shown = np.bincount(colours, minlength=256)
-            fill, filled = int(shown.argmax()), shown.max()
+            fill, filled = int(shown.argmax()), int(shown.max())
         fills[fill] += 2 * filled >= len(pixels)
         if step % COLOUR_EVERY == 0:
             counts[pixels, colours] += 1

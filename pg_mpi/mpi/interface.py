@@ -37,6 +37,9 @@ class Collectives(Protocol):
     def max_(self, array: Array) -> Array:
         """Replace ``array`` by its maximum over ranks."""
 
+    def merge_(self, array: Array, function: Callable[[Array, Array], Array]) -> Array:
+        """Replace ``array`` by ``function`` of it and those of the other ranks, two at a time, in any order."""
+
     def any(self, *flags: Any) -> list[bool]:
         """For each flag, whether it is set on any rank."""
 

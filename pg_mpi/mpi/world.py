@@ -73,6 +73,28 @@ class World(ShrinkingWorld):
             self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.MAX)
         return array
 
+    def merge_(self, array: "Array", function: Callable[["Array", "Array"], "Array"]) -> "Array":
+        """Allreduce with an operation of your own: replace ``array`` by its reduction over ranks, in place.
+
+        ``function(a, b)`` returns an array of the same shape and dtype; it must be associative and commutative.
+        """
+        if self.size > 1:
+            import numpy as np
+            from mpi4py import MPI
+
+            def combine(a: Any, b: Any, _: Any) -> None:
+                one, other = (np.frombuffer(each, array.dtype).reshape(array.shape) for each in (a, b))
+                other[...] = function(one, other)
+
+            operation = MPI.Op.Create(combine, commute=True)
+            whole = MPI.BYTE.Create_contiguous(array.nbytes).Commit()  # one element, which MPI does not divide
+            try:
+                self._comm.Allreduce(MPI.IN_PLACE, [array, 1, whole], operation)
+            finally:
+                operation.Free()
+                whole.Free()
+        return array
+
     def any(self, *flags: Any) -> list[bool]:
         """Allreduce: for each flag, whether any rank sets it; a list of bools, equal on all ranks."""
         if self.size == 1:

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 WINDOW = 100
@@ -21,13 +21,13 @@ class Counters:
         self.update = self.env_steps = self.games = self.emulator_errors = 0
         self.recent: deque[tuple[float, ...]] = deque(maxlen=WINDOW)
 
-    def add(self, env_steps: int, games: Sequence[Sequence[float]], emulator_errors: int = 0) -> None:
-        """Count one update: its agent steps, its finished games in env order, and its emulator failures."""
+    def add(self, env_steps: int, games: int, recent: Iterable[Sequence[float]], emulator_errors: int = 0) -> None:
+        """Count one update: its agent steps, its finished games, the newest of them, and its emulator failures."""
         self.update += 1
         self.env_steps += env_steps
-        self.games += len(games)
+        self.games += games
         self.emulator_errors += emulator_errors
-        self.recent.extend(tuple(game) for game in games)
+        self.recent.extend((score, int(steps)) for score, steps in recent)
 
     @property
     def return_mean(self) -> float | None:

@@ -28,6 +28,7 @@ from pg_mpi.run.counters import Counters
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
 from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.resume import Start, find_start, save_checkpoint
+from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
 from pg_mpi.run.throughput import Throughput
 
@@ -125,7 +126,7 @@ class Trainer:
         """Run one update on a round of ``play`` and count it, on all ranks or on none."""
         envs = self._player.envs
         with self._phases("allreduce"):
-            parts = self._world.gather_all([(env.index, *_counts(t)) for env, t in zip(envs, trajectories)])
+            counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
             anneal = annealing(self.config, self.counters.env_steps)
@@ -135,10 +136,9 @@ class Trainer:
             refused.agreed = True
             raise refused from None
         check_gradient(self._learner.skipped_in_row, self.counters.update + 1)
-        _, steps, games, errors, reward_sums, reward_counts = zip(*sorted(env for part in parts for env in part))
-        self.counters.add(sum(steps), [game for env in games for game in env], sum(errors))
+        self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors)
         self._unsaved += 1
-        self._stats |= {"reward_sum": sum(reward_sums), "reward_count": sum(reward_counts)}
+        self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
         with self._phases("inference"):
             self._learner.refresh(self._network)
 
@@ -226,10 +226,10 @@ class Trainer:
         lost = world.shrink()
         self._phases.clear()
         learner.restore(learner.kept)
-        updates, unsaved = zip(*world.gather_all((self.counters.update, self._unsaved)))
-        if len(set(updates)) > 1:
-            raise RuntimeError(f"the surviving ranks are at different updates: {updates}")
-        self._unsaved = max(unsaved)
+        update = self.counters.update
+        high, low, self._unsaved = map(int, world.max_(np.array([update, -update, self._unsaved])))
+        if high != -low:
+            raise RuntimeError(f"the surviving ranks are at different updates: {-low} to {high}")
         self._player.envs = cast(BuddyCopies, self._copies).dealt(self._player.envs, self._make_env)
         written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
@@ -269,9 +269,3 @@ class Trainer:
         zero = self._world.broadcast_(np.array([self._world.clock()]))[0]
         zero += clocks.ahead(self._world, self._world.clock, rounds=21)
         return Trace(folder, self._world.rank, host, self._restarts, zero)
-
-
-def _counts(trajectory: Trajectory) -> tuple[int, list[tuple[float, int]], int, float, int]:
-    """Counts of an env's round: steps, games, errors, and the sum and number of its rewards."""
-    t = trajectory
-    return t.length, t.games, t.errors, float(t.rewards.sum()), int(np.count_nonzero(t.rewards))

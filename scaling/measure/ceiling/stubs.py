@@ -118,6 +118,9 @@ class StubWorld:
     def max_(self, array):
         return array if self.local else self._world.max_(array)
 
+    def merge_(self, array, function):
+        return array if self.local else self._world.merge_(array, function)
+
     def any(self, *flags):
         return list(map(bool, flags)) if self.local else self._world.any(*flags)
 

@@ -128,6 +128,14 @@ class VirtualWorld:
         self._hub.meet(self.rank, array, _max, array.nbytes)
         return array
 
+    def merge_(self, array, function):
+        def combine(one, other, out):
+            out[...] = function(one, other)
+            return out
+
+        self._hub.meet(self.rank, array, lambda arrays: _spread(arrays, combine), array.nbytes)
+        return array
+
     def any(self, *flags):
         votes = self._hub.meet(self.rank, [bool(flag) for flag in flags], list, len(flags))
         return [any(flag) for flag in zip(*votes)]

@@ -1,0 +1,58 @@
+"""Counts of a round over all ranks, by reductions whose size does not depend on the number of ranks."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.learning.reproducible_sum import on_grid
+from pg_mpi.learning.rollout import Env
+from pg_mpi.learning.trajectory import Trajectory
+from pg_mpi.mpi.interface import Collectives
+
+NEWEST = 100  # games of a round whose scores are shared
+NO_GAME = -1.0  # index of an unused row
+
+
+class RoundCounts(NamedTuple):
+    """Counts of a round over all ranks.
+
+    Attributes:
+        recent: the newest games in the order of their envs, at most ``NEWEST``: float64 (n, 2) of (score, steps).
+    """
+
+    env_steps: int
+    games: int
+    emulator_errors: int
+    reward_count: int
+    reward_sum: float
+    recent: NDArray[np.float64]
+
+
+def count_round(world: Collectives, envs: Sequence[Env], played: Sequence[Trajectory]) -> RoundCounts:
+    """Count a round of this rank's ``envs``, equal on all ranks. Collective: every rank must call this.
+
+    The sum of rewards is exact, and so the same on any number of ranks, if they are multiples of 1e-6 or so
+    (see ``reproducible_sum``).
+    """
+    counts = np.zeros(5)
+    for t in played:
+        paid = np.count_nonzero(t.rewards)
+        counts += np.array([t.length, len(t.games), t.errors, paid, on_grid(t.rewards).sum()])
+    world.sum_(counts)
+    *whole, reward_sum = counts.tolist()
+    env_steps, games, errors, reward_count = map(int, whole)
+    rows = np.full((NEWEST, 3), NO_GAME)
+    if games:
+        own = [(env.index, *game) for env, t in zip(envs, played) for game in t.games]
+        rows = newest(rows, np.array(own, dtype=np.float64).reshape(-1, 3))
+        world.merge_(rows, newest)
+    recent = rows[rows[:, 0] != NO_GAME, 1:]
+    return RoundCounts(env_steps, games, errors, reward_count, reward_sum, recent)
+
+
+def newest(rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Merge rows of (env index, score, steps), oldest first within an env, and return the last ``len(rows)``."""
+    both = np.concatenate((rows, others))
+    return both[np.argsort(both[:, 0], kind="stable")][-len(rows) :]
