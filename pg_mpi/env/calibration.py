@@ -50,9 +50,9 @@ def find_scene(
             counts[pixels, colours] += 1
         _random_step(game, rng)
     backgrounds = [counts.argmax(axis=1)]
-    for fill in np.flatnonzero(fills):
-        if fill != fills.argmax():
-            backgrounds.append(np.full(len(pixels), fill))
+    for colour in np.flatnonzero(fills):
+        if colour != fills.argmax():
+            backgrounds.append(np.full(len(pixels), colour))
     for background in backgrounds:
         counts[pixels, background] = 0
     screens = np.stack(backgrounds).astype(np.uint8).reshape(-1, *game.screen.shape)
