@@ -34,14 +34,20 @@ def write_run(folder, updates=40, ranks=2, settings=None, start=None, waits=None
         "versions": {"python": "3.11.7", "pg_mpi": "0.1.0"},
         "ranks": ranks,
         "mpi": "Open MPI v5.0.11",
-        "places": [{"host": "n1", "cores": str(rank), "threads": 1, "blas": "openblas"} for rank in range(ranks)],
+        "places": {
+            "hosts": 1,
+            "by_host": [{"host": "n1", "ranks": ranks, "first": 0, "cores": f"0-{ranks - 1}"}],
+            "by_kind": [{"threads": 1, "blas": "openblas", "ranks": ranks, "first": 0}],
+        },
         "job": {"SLURM_JOB_ID": "77"},
         **(start or {}),
     }
     all_settings = {"preset": "fast", "env_id": "ALE/Pong-v5", "seed": 0, "gamma": 0.99, **(settings or {})}
     write(folder / "config.json", {"settings": all_settings, "starts": [first_start]})
     seconds = waits or [0.1 * (rank + 1) for rank in range(ranks)]
-    write(folder / "ranks.json", {"start": 0, "update": updates, "phase_s": {"wait": seconds}})
+    kind = "phase_s" if ranks <= 64 else "quantiles_s"
+    slowest = [{"rank": seconds.index(min(seconds)), "phase_s": {"wait": min(seconds)}}]
+    write(folder / "ranks.json", {"start": 0, "update": updates, kind: {"wait": seconds}, "slowest": slowest})
     return folder
 
 

@@ -66,12 +66,12 @@ def spent(run: Run) -> str:
     )
 
 
-def waited(shares: NDArray[np.float64]) -> str:
-    """Title of the waiting figure; ``shares`` as returned by ``series.waits``."""
-    least, most = int(shares.argmin()), int(shares.argmax())
-    if shares[most] - shares[least] < 0.005:
+def waited(shares: NDArray[np.float64], by_rank: bool, least: float) -> str:
+    """Title of the waiting figure; ``shares`` as returned by ``series.waits``, the others as in ``Waits``."""
+    if np.ptp(shares) < 0.005:
         return f"All ranks wait alike, {shares.mean():.1%} of the time"
-    return f"Rank {most} waits most, {shares[most]:.1%} of the time; rank {least} least, {shares[least]:.1%}"
+    most = f"Rank {shares.argmax()} waits most" if by_rank else "The rank that waits most does so"
+    return f"{most}, {shares.max():.1%} of the time; rank {least:.0f} least, {shares.min():.1%}"
 
 
 def judged(evaluation: dict[str, Any]) -> str:

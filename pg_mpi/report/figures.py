@@ -23,7 +23,6 @@ Paint = Callable[["Axes", Theme], None]
 
 WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
 UNITS = {60: "minutes", 3600: "hours"}
-MOST_BARS = 64  # ranks; more are drawn as a sorted curve
 
 
 def check() -> None:
@@ -90,19 +89,18 @@ def phases(run: Run, label: str) -> Markup:
     return _picture(paint, label)
 
 
-def waits(shares: NDArray[np.float64], label: str) -> Markup:
-    """Draw the waiting time, a bar for each rank; for more than ``MOST_BARS`` ranks a sorted curve."""
+def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
+    """Draw the waiting time: a bar for each rank, or a curve of quantiles."""
 
     def paint(axes: "Axes", theme: Theme) -> None:
         axes.axhline(shares.mean(), color=theme.muted, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
-        if len(shares) <= MOST_BARS:
+        if by_rank:
             axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
             cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True, min_n_ticks=1)
         else:
-            places = np.unique(np.linspace(0, len(shares) - 1, 500).astype(int))
-            axes.fill_between(places, np.sort(shares)[places], color=PHASES["wait"], linewidth=0)
-            axes.set(xlabel="ranks, from the one that waits least", xlim=(0, len(shares) - 1))
+            axes.fill_between(np.linspace(0, 100, len(shares)), shares, color=PHASES["wait"], linewidth=0)
+            axes.set(xlabel="% of the ranks, from the one that waits least", xlim=(0, 100))
         axes.set(ylabel="share of its time", ylim=(0, max(1.1 * float(shares.max()), 0.01)))
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
 

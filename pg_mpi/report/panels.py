@@ -89,16 +89,16 @@ def _phases(numbered: Numbered) -> Markup:
 
 def _waits(numbered: Numbered) -> Markup:
     number, run, several = numbered
-    shares = series.waits(run)
+    shares, waits = series.waits(run), run.beside.waits
     if int(run.columns["ranks"][-1]) == 1:
         return _left_out(number, run, several, "A single rank does not wait.")
-    if shares is None:
+    if shares is None or waits is None:
         why = "ranks.json, which the trainer writes at each checkpoint, is not in the run folder or is of another run: "
         return _left_out(number, run, several, why + "continue the run to its next checkpoint and report again.")
     what = "Time each rank spent waiting for others since the last start; dashed: their mean. The one that waits least "
     what += "is the one that the others wait for."
-    title = captions.waited(shares)
-    picture = figures.waits(shares, f"{run.name}: {title}")
+    title = captions.waited(shares, waits.by_rank, waits.least)
+    picture = figures.waits(shares, waits.by_rank, f"{run.name}: {title}")
     return _figure(f"waits{number}", title, what, picture, above=_whose(number, run, several))
 
 

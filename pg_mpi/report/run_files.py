@@ -8,10 +8,25 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 LARGEST = 64 << 20  # bytes of a JSON file
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
+
+
+class Waits(NamedTuple):
+    """Content of ``ranks.json``: seconds that ranks waited since a start began, up to an update.
+
+    Attributes:
+        seconds: of each rank, if ``by_rank``; else their quantiles, the least first.
+        least: the rank that waited least.
+    """
+
+    start: float
+    update: float
+    seconds: list[float]
+    by_rank: bool
+    least: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +37,7 @@ class RunFiles:
         settings: setting → value, any JSON.
         starts: oldest first.
         ended: why the run finished, or None.
-        waits: (start, update, list of the seconds each rank waited) at the last checkpoint, or None.
+        waits: at the last checkpoint, or None.
         evaluation: the last evaluation, with at least finite ``games``, ``mean`` and ``ci95``; or None.
         video: path of the evaluation's video, or None.
     """
@@ -30,7 +45,7 @@ class RunFiles:
     settings: dict[str, Any]
     starts: list[dict[str, Any]]
     ended: str | None
-    waits: tuple[float, float, list[float]] | None
+    waits: Waits | None
     evaluation: dict[str, Any] | None
     video: str | None
 
@@ -117,12 +132,15 @@ def _evaluation(content: dict[str, Any]) -> dict[str, Any] | None:
     return content if len(ends) == 2 and all(map(is_number, numbers)) else None
 
 
-def _waits(content: dict[str, Any]) -> tuple[float, float, list[float]] | None:
-    """Return (start, update, seconds of each rank), or None."""
-    seconds = as_list(as_dict(content.get("phase_s")).get("wait"))
-    place: tuple[Any, Any] = (content.get("start"), content.get("update"))
-    good = seconds and all(is_number(each) and each >= 0 for each in seconds) and all(map(is_number, place))
-    return (*place, [float(each) for each in seconds]) if good else None
+def _waits(content: dict[str, Any]) -> Waits | None:
+    """Return the ``Waits``, or None."""
+    by_rank = "phase_s" in content
+    seconds = as_list(as_dict(content.get("phase_s" if by_rank else "quantiles_s")).get("wait"))
+    slowest = as_dict(next(iter(as_list(content.get("slowest"))), None))
+    numbers: list[Any] = [content.get("start"), content.get("update"), slowest.get("rank")]
+    good = seconds and all(is_number(each) and each >= 0 for each in seconds) and all(map(is_number, numbers))
+    start, update, least = numbers
+    return Waits(start, update, [float(each) for each in seconds], by_rank, least) if good else None
 
 
 def _video(folder: str, evaluation: dict[str, Any] | None, notes: list[str]) -> str | None:

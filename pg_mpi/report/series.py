@@ -63,13 +63,13 @@ def mean_shares(run: Run) -> dict[str, float]:
 
 
 def waits(run: Run) -> Floats | None:
-    """Share of the last start's time that each rank waited, shape (ranks,); None if unknown."""
-    if not run.beside.waits:
+    """Shares of the last start's time that ranks waited, one for each of its ``Waits.seconds``; None if unknown."""
+    waits = run.beside.waits
+    if not waits:
         return None
-    start, update, waited = run.beside.waits
-    its = (run.columns["restarts"] == start) & (run.columns["update"] <= update)
+    its = (run.columns["restarts"] == waits.start) & (run.columns["update"] <= waits.update)
     total = seconds(run)[its].sum()
-    return np.minimum(np.array(waited) / total, 1.0) if total else None
+    return np.minimum(np.array(waits.seconds) / total, 1.0) if total else None
 
 
 def evaluated(run: Run) -> tuple[float, ...] | None:

@@ -10,7 +10,7 @@ from pg_mpi.config.presets import PRESETS, env_defaults
 from pg_mpi.config.settings import FIELDS, TrainConfig
 from pg_mpi.report.markup import Markup, cell, element, join, table
 from pg_mpi.report.read import Run
-from pg_mpi.report.run_files import as_dict, as_list
+from pg_mpi.report.run_files import as_dict, as_list, is_number
 
 Fact = Callable[[Run], str]
 
@@ -94,17 +94,22 @@ def _times(run: Run) -> str:
 
 
 def _hosts(run: Run) -> str:
-    hosts = sorted({shorten(place.get("host")) for place in _places(run)})
-    more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
-    return f"{len(hosts)}: {', '.join(hosts[:8])}{more}" if hosts else UNSET
+    listed, count = [shorten(row.get("host")) for row in _places(run, "by_host")[:8]], _where(run).get("hosts")
+    more = " ..." if is_number(count) and count > len(listed) else ""
+    return f"{shorten(count)}: {', '.join(listed)}{more}" if listed else UNSET
 
 
 def _threads(run: Run) -> str:
-    return ", ".join(sorted({f"{place.get('threads')} ({place.get('blas')})" for place in _places(run)})[:8]) or UNSET
+    kinds = [f"{row.get('threads')} ({row.get('blas')})" for row in _places(run, "by_kind")]
+    return shorten(", ".join(dict.fromkeys(kinds[:8])))
 
 
-def _places(run: Run) -> list[dict[str, Any]]:
-    return [place for place in as_list(run.beside.start.get("places")) if isinstance(place, dict)]
+def _where(run: Run) -> dict[str, Any]:
+    return as_dict(run.beside.start.get("places"))
+
+
+def _places(run: Run, key: str) -> list[dict[str, Any]]:
+    return [row for row in as_list(_where(run).get(key)) if isinstance(row, dict)]
 
 
 def _pairs(key: str) -> Fact:

@@ -51,21 +51,19 @@ class RunLog:
             if config.track:
                 self._tensorboard = TensorBoard(folder.file("tensorboard"), counters.env_steps)
 
-    def banner(
-        self, places: Sequence[dict[str, Any]], env_spec: EnvSpec, policy: Policy, resumed_from: str | None
-    ) -> None:
+    def banner(self, env_spec: EnvSpec, policy: Policy, resumed_from: str | None) -> None:
         """Print the run's set-up. ``resumed_from``: the path of a checkpoint, or None."""
-        config, say = self._config, self._progress.say
-        hosts = sorted({place["host"] for place in places})
+        config, say, ranks, where = self._config, self._progress.say, self._facts["ranks"], self._facts["places"]
+        hosts = ", ".join(row["host"] for row in where["by_host"])
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
-        say(f"{len(places)} ranks on {len(hosts)} hosts ({', '.join(hosts[:8])}), MPI: {self._facts['mpi']}")
-        for rank, place in list(enumerate(places))[:8]:
-            threads = f"{place['threads']} BLAS thread{'s' if place['threads'] > 1 else ''}"
-            say(f"  rank {rank}: cores {place['cores']}, {threads} ({place['blas']})")
-        plain = [rank for rank, place in enumerate(places) if env_spec.sparse and place["why_numpy"]]
-        if plain:
-            which = "all ranks" if len(plain) == len(places) else f"{len(plain)} ranks, the first is rank {plain[0]}"
-            say(f"  features by numpy on {which}, about 7 % fewer steps/s: {places[plain[0]]['why_numpy']}")
+        say(f"{ranks} ranks on {where['hosts']} hosts ({hosts}), MPI: {self._facts['mpi']}")
+        for row in where["by_host"]:
+            say(f"  {row['host']}: {row['ranks']} ranks on cores {row['cores']}")
+        for row in where["by_kind"]:
+            which = "all ranks" if row["ranks"] == ranks else f"{row['ranks']} ranks, the first is rank {row['first']}"
+            say(f"  {row['threads']} BLAS thread{'s' if row['threads'] > 1 else ''} ({row['blas']}) on {which}")
+            if env_spec.sparse and row["why_numpy"]:
+                say(f"  features by numpy on {which}, about 7 % fewer steps/s: {row['why_numpy']}")
         does, sees, *more = env_spec.describe(config)
         say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
         for line in more:
@@ -91,12 +89,11 @@ class RunLog:
         self._progress.say(f"lost {which}: {left} left, which continue with its envs after {done} ({seconds:.2f} s)")
         return self._log.last
 
-    def write_ranks(self, restarts: int, totals: Sequence[dict[str, float]]) -> None:
-        """Write ``ranks.json``: the seconds of each phase per rank, since this start began."""
-        by_phase = {name: [round(float(each[name]), 3) for each in totals] for name in totals[0]}
+    def write_ranks(self, restarts: int, times: dict[str, Any]) -> None:
+        """Write ``ranks.json``: the ``rank_times.summary`` since this start began."""
         path = self._folder.file("ranks.json")
         with writing(path):
-            write_json(path, {"start": restarts, "update": self._counters.update, "phase_s": by_phase})
+            write_json(path, {"start": restarts, "update": self._counters.update, **times})
 
     def close(self, reason: str, finished: bool, waited: float) -> None:
         """Print the reason for the end, ``waited`` seconds after a signal; mark the folder DONE if finished."""

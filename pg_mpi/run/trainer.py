@@ -1,5 +1,6 @@
 """A training run and the operations of the loop in ``train.py``."""
 
+import platform
 import sys
 from collections.abc import Collection
 from typing import Any, cast
@@ -22,7 +23,7 @@ from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run import factory, run_state
+from pg_mpi.run import factory, places, rank_times, run_state
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
@@ -49,8 +50,7 @@ class Trainer:
     def __init__(self, world: World, config: TrainConfig, given: Collection[str], parts: Any = factory) -> None:
         self._world = world
         pinning.pin_threads()
-        place = pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY}
-        places: Any = world.gather(place)
+        where = places.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
         start: Start = world.on_root(find_start, config, given, world.size, asleep=True)
         self.config = config = start.config
         self._folder, self._env_spec = start.folder, start.env_spec
@@ -75,11 +75,11 @@ class Trainer:
         self._player = Player(envs, start.env_spec.codes, config, self._phases)
         self._network = policy.expand()
         self._run_log = RunLog() if world.rank == 0 else None
-        before, self._restarts = world.on_root(self._open_run_log, places)
-        self._trace = self._open_trace(place["host"]) if config.trace else None
+        before, self._restarts = world.on_root(self._open_run_log, where)
+        self._trace = self._open_trace(platform.node()) if config.trace else None
         self._throughput = Throughput(world, self._phases, before, self.counters.env_steps)
         if world.rank == 0:
-            cast(RunLog, self._run_log).banner(places, self._env_spec, policy, start.path)
+            cast(RunLog, self._run_log).banner(self._env_spec, policy, start.path)
         self._copies: BuddyCopies | None = None
         if config.elastic:
             self._copies = BuddyCopies(
@@ -182,9 +182,9 @@ class Trainer:
             check_weights(self._world, learner.policy.theta, self.counters.update)
             content = run_state.collect(self._world, self.config, self._env_spec, learner, self.counters, envs)
             self._world.on_root(save_checkpoint, self._folder, self.counters.env_steps, content, self.config)
-            totals: Any = self._world.gather(self._throughput.totals)
+            times = rank_times.summary(self._world, self._throughput.totals)
             if self._run_log:
-                self._run_log.write_ranks(self._restarts, totals)
+                self._run_log.write_ranks(self._restarts, times)
             self._unsaved = 0
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
@@ -256,8 +256,8 @@ class Trainer:
 
     # -- output -------------------------------------------------------------------------------------------
 
-    def _open_run_log(self, places: list[dict[str, Any]]) -> tuple[float, int]:
-        facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), places)
+    def _open_run_log(self, where: dict[str, Any]) -> tuple[float, int]:
+        facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), where)
         return cast(RunLog, self._run_log).open(self.config, self._folder, self.counters, facts)
 
     def _close_run_log(self, reason: str, finished: bool, waited: float) -> None:

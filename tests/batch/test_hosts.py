@@ -112,7 +112,7 @@ def test_sweep_on_several_hosts(hosts, tmp_path):
     (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
     assert row["ranks"] == 2 and row["wait_fraction"] > 0
     start = json.loads((tmp_path / "out/run-000002-0/config.json").read_text(encoding="utf-8"))["starts"][0]
-    assert [place["host"] for place in start["places"]] == ["n1", "n2"]
+    assert [row["host"] for row in start["places"]["by_host"]] == ["n1", "n2"]
 
 
 #: A process with hosts is killed, then another one creates hosts.

@@ -42,8 +42,9 @@ def test_run_folder_content(tmp_path, ranks, under_mpi4py):
     assert "steps played" in done["reason"]
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["settings"]["hidden"] == 16
-    assert config["starts"][0]["ranks"] == ranks and len(config["starts"][0]["places"]) == ranks
-    assert all(place["threads"] == 1 for place in config["starts"][0]["places"])
+    start = config["starts"][0]
+    assert start["ranks"] == ranks == start["places"]["by_host"][0]["ranks"]
+    assert [(row["threads"], row["ranks"]) for row in start["places"]["by_kind"]] == [(1, ranks)]
 
 
 def test_equal_seeds_give_equal_runs(tmp_path):

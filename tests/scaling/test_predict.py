@@ -118,14 +118,12 @@ def test_waiting_interval_narrows_with_the_number_of_games():
 
 
 @pytest.mark.parametrize(
-    "cores, message",
-    [(["0-1"] * 2, None), (["0", "1"], None), (["0-1"] * 3, "3 ranks on 2 cores of a"), (["unknown"] * 4, None)],
+    "ranks, cores, message",
+    [(2, "0-1", None), (1, "0-1", None), (3, "0-1", "3 ranks on 2 cores of a"), (4, "unknown", None)],
 )
-def test_ranks_on_shared_cores_are_reported(cores, message):
-    start = {"mpi": "Open MPI v5", "places": [{"host": "a", "cores": each} for each in cores]}
-    assert crowded(start) == message
-    start["places"].append({"host": "b", "cores": "0,3-4"})
-    assert crowded(start) == message
+def test_ranks_on_shared_cores_are_reported(ranks, cores, message):
+    hosts = [{"host": "b", "ranks": 3, "cores": "0,3-4"}, {"host": "a", "ranks": ranks, "cores": cores}]
+    assert crowded({"mpi": "Open MPI v5", "places": {"by_host": hosts}}) == message
 
 
 def test_drawn_lengths_have_the_distribution_of_the_sample():

@@ -127,7 +127,8 @@ def test_runs_beyond_the_number_of_colours_are_dashed(tmp_path):
 def test_content_of_run_folders_is_escaped(tmp_path):
     malicious = {"settings": {"env_id": NASTY, NASTY: NASTY, "preset": [NASTY]}}
     malicious |= {"start": {name: NASTY for name in ("time", "command", "commit", "versions", "mpi", "places", "job")}}
-    malformed = {"command": [NASTY, 1], "versions": {NASTY: NASTY}, "job": {NASTY: {}}, "places": [{"host": NASTY}, 3]}
+    places = {"hosts": NASTY, "by_host": [{"host": NASTY}, 3], "by_kind": [{"blas": NASTY}, NASTY]}
+    malformed = {"command": [NASTY, 1], "versions": {NASTY: NASTY}, "job": {NASTY: {}}, "places": places}
     folders = [
         write_run(tmp_path / '<b onclick="x">&é $a$ _', **malicious),
         write_run(tmp_path / "_c", settings=malicious["settings"], start=malformed),
@@ -269,7 +270,7 @@ def test_report_shows_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
 
 
 def test_page_of_a_long_run_on_many_ranks_is_small(tmp_path):
-    folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 4096).tolist())
+    folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 101).tolist())
     (run,) = read.runs([str(folder)])
     assert len(series.learning(run)[0]) <= series.POINTS and len(series.speed(run)[0]) <= series.BINS
     assert len(page.make([run] * 6)) < 2_000_000
@@ -300,10 +301,10 @@ def test_phase_shares_add_up_and_speed_is_steps_per_second(tmp_path):
 def test_waiting_covers_the_last_start_up_to_its_checkpoint(tmp_path):
     folder = write_run(tmp_path / "run", updates=1)
     write_lines(folder, [line(n, restarts=n // 6) for n in range(1, 11)])
-    write(folder / "ranks.json", {"start": 1, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
+    write(folder / "ranks.json", {"start": 1, "update": 9, "phase_s": {"wait": [0.8, 4.0]}, "slowest": [{"rank": 0}]})
     (run,) = read.runs([str(folder)])
     np.testing.assert_allclose(series.waits(run), [0.1, 0.5])  # of updates 6 to 9, two seconds each
-    write(folder / "ranks.json", {"start": 7, "update": 9, "phase_s": {"wait": [0.8, 4.0]}})
+    write(folder / "ranks.json", {"start": 7, "update": 9, "phase_s": {"wait": [0.8, 4.0]}, "slowest": [{"rank": 0}]})
     assert series.waits(read.runs([str(folder)])[0]) is None
 
 

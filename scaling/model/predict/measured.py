@@ -113,13 +113,10 @@ def crowded(start):
     """Describe where a start had more ranks than cores, such as ``4 ranks on 2 cores of n1``; None if nowhere."""
     if start["mpi"].startswith("none"):  # one process, or virtual ranks, which take turns
         return None
-    hosts = {}
-    for place in start["places"]:
-        hosts.setdefault(place["host"], []).append(set(numbers(place["cores"])))
-    for host, ranks in hosts.items():
-        cores = len(set().union(*ranks))
-        if 0 < cores < len(ranks):
-            return f"{len(ranks)} ranks on {cores} core{'s' if cores > 1 else ''} of {host}"
+    for host in start["places"]["by_host"]:
+        cores = len(numbers(host["cores"]))
+        if 0 < cores < host["ranks"]:
+            return f"{host['ranks']} ranks on {cores} core{'s' if cores > 1 else ''} of {host['host']}"
     return None
 
 
