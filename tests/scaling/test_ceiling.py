@@ -11,7 +11,7 @@ from jobs import SMALL, one_line, refusal, run
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi.world import World
-from scaling.measure.ceiling import parts, report, stubs
+from scaling.measure.ceiling import breakdown, parts, stubs
 from scaling.measure.ceiling.__main__ import main
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
@@ -128,9 +128,9 @@ def test_stub_world_returns_local_results_for_all_ranks():
 
 
 def test_costs_and_ratios_by_hand():
-    sps = {name: [1000.0 - 10 * k] for k, (name, *_) in enumerate(report.PARTS)}
+    sps = {name: [1000.0 - 10 * k] for k, (name, *_) in enumerate(breakdown.PARTS)}
     sps |= {"emulator": [900.0, 1000.0, 1200.0], "train": [500.0], "no_exchange": [800.0]}
-    result = report.summary(sps, ranks=2)
+    result = breakdown.summary(sps, ranks=2)
     assert (result["emulator_sps"], result["train_sps"], result["ratio"]) == (1000.0, 500.0, 0.5)
     assert result["play_ratio"] == 0.96
     assert result["fastest"] == {"play_ratio": 0.8, "ratio": 500 / 1200}
@@ -152,7 +152,7 @@ def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
     found = json.loads(lines[-1])
     assert found.keys() >= KEYS
     assert (found["ranks"], found["preset"], found["seconds"], found["repeats"]) == (ranks, "default", 0.05, 1)
-    assert [row["part"] for row in found["parts"]] == [name for name, *_ in report.PARTS]
+    assert [row["part"] for row in found["parts"]] == [name for name, *_ in breakdown.PARTS]
     speeds = {row["part"]: row["sps"] for row in found["parts"]}
     assert found["ratio"] == speeds["train"] / speeds["emulator"] == found["train_sps"] / found["emulator_sps"]
     assert found["play_ratio"] == speeds["play"] / speeds["emulator"]

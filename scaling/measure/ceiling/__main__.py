@@ -9,7 +9,7 @@ from pg_mpi.config.parsers import integer
 from pg_mpi.mpi.launch import mpirun
 from scaling import cli
 from scaling.measure import timed_run
-from scaling.measure.ceiling import report
+from scaling.measure.ceiling import breakdown
 from scaling.pictures import speed
 
 #: Training settings that cannot be given here: how long to train, and where.
@@ -53,12 +53,12 @@ def main(argv):
     cli.claim(args.out, "ceiling.json", "scaling.measure.ceiling", argv)
     measured = timed_run.result_of(args.ranks, "scaling.measure.ceiling.ranks", argv)
     result = {
-        **report.summary(measured.pop("speeds"), args.ranks),
+        **breakdown.summary(measured.pop("speeds"), args.ranks),
         **{name: getattr(args, name) for name in ("ranks", "preset", "seconds", "repeats")},
         **cli.facts("scaling.measure.ceiling", argv),
         **measured,
     }
-    cli.write_result(args, "ceiling", report.table(result), result, saved=result, draw=(speed.draw_parts, result))
+    cli.write_result(args, "ceiling", breakdown.table(result), result, saved=result, draw=(speed.draw_parts, result))
     return 0
 
 

@@ -10,7 +10,7 @@ from scaling import cli, sweep
 from scaling.csv_io import read_csv
 from scaling.measure import efficiency
 from scaling.model import exchange
-from scaling.model.predict import report
+from scaling.model.predict import findings
 from scaling.model.predict.measured import read_costs
 from scaling.model.predict.model import predict, waiting_ci95
 from scaling.pictures import speed
@@ -62,11 +62,11 @@ def main(argv):
         if row["ranks"] in measured:
             row["measured"] = measured[row["ranks"]]
             row["error"] = row["sps"] / row["measured"] - 1
-    result = {"rows": rows, **report.verdict(rows), "costs": report.told(costs[0]), "network": args.network}
+    result = {"rows": rows, **findings.verdict(rows), "costs": findings.told(costs[0]), "network": args.network}
     facts = cli.facts("scaling.model.predict", argv)
     csv = (*KIND, [{"measured": "", "error": "", **row} for row in rows], facts)
     figure = (speed.draw_predict, result)
-    cli.write_result(args, "predict", report.table(result), result, saved=result | facts, table=csv, draw=figure)
+    cli.write_result(args, "predict", findings.table(result), result, saved=result | facts, table=csv, draw=figure)
     return 0
 
 
