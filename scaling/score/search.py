@@ -25,7 +25,7 @@ from pg_mpi.config.parsers import integer, spans
 from pg_mpi.files.figure_file import check_picture
 from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli
-from scaling.pictures.learning_curves import draw_search
+from scaling.pictures.score_curves import draw_search
 from scaling.score.learning_curves import summary
 from scaling.tables import spread
 

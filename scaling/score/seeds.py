@@ -15,7 +15,7 @@ from pg_mpi.config.parsers import duration, real, spans
 from pg_mpi.files.figure_file import check_picture
 from pg_mpi.files.run_folder import write_json
 from scaling import cli
-from scaling.pictures.learning_curves import draw_seeds
+from scaling.pictures.score_curves import draw_seeds
 from scaling.score import runs_to_score
 from scaling.score.learning_curves import summary
 from scaling.tables import seeds_table

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.errors import UsageError
-from scaling.pictures import learning_curves as pictures
+from scaling.pictures import score_curves
 from scaling.score import learning_curves, search, seeds
 from scaling.tables import seeds_table, spread
 
@@ -90,12 +90,12 @@ def test_table_marks_missing_evaluations():
 
 def test_figure_has_a_line_per_seed_in_the_colour_of_its_preset(tmp_path, monkeypatch):
     axes = matplotlib.figure.Figure().add_subplot()
-    monkeypatch.setattr(pictures, "axes_of", lambda path: contextlib.nullcontext(axes))
+    monkeypatch.setattr(score_curves, "axes_of", lambda path: contextlib.nullcontext(axes))
     columns = ["wall_s", "return_mean"]
     curve = [[3.0, None], [60.0, -20.5], [150.0, 18.0]]
     runs = [("default", 0), ("default", 1), ("fast", 0)]
     results = [{"preset": p, "seed": s, "ranks": 2, "columns": columns, "curve": curve} for p, s in runs]
-    pictures.draw_seeds(tmp_path / "seeds.png", results)
+    score_curves.draw_seeds(tmp_path / "seeds.png", results)
     lines = axes.lines[:3]
     assert all(line.get_xydata().tolist() == [[1.0, -20.5], [2.5, 18.0]] for line in lines)
     assert [line.get_color() for line in lines] == ["C0", "C0", "C1"]

@@ -62,7 +62,7 @@ def main(argv):
         if row["ranks"] in measured:
             row["measured"] = measured[row["ranks"]]
             row["error"] = row["sps"] / row["measured"] - 1
-    result = {"rows": rows, **findings.verdict(rows), "costs": findings.told(costs[0]), "network": args.network}
+    result = {"rows": rows, **findings.verdict(rows), "costs": findings.as_dict(costs[0]), "network": args.network}
     facts = cli.facts("scaling.model.predict", argv)
     csv = (*KIND, [{"measured": "", "error": "", **row} for row in rows], facts)
     figure = (speed.draw_predict, result)

@@ -17,7 +17,7 @@ def verdict(rows):
     return {"peak": {"ranks": best["ranks"], "sps": best["sps"]}, "half_efficiency": half[-1], "pays_to": pays}
 
 
-def told(costs):
+def as_dict(costs):
     """The costs as a JSON-able dict."""
     size, at, power = costs.rows
     return {

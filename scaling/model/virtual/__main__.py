@@ -18,7 +18,7 @@ from scaling.csv_io import read_parts
 from scaling.measure import timed_run
 from scaling.model import exchange
 from scaling.model.virtual import answer
-from scaling.pictures import learning_curves
+from scaling.pictures import score_curves
 from scaling.score import learning_curves
 
 #: Training settings that cannot be given here.
@@ -76,7 +76,7 @@ def main(argv):
     said = answer.answer(results, args.deadline)
     newest = max(results, key=lambda result: result["time"])
     csv = (*KIND, [answer.flat(row) for row in said["rows"]], {name: newest[name] for name in facts})
-    figure = (learning_curves.draw_virtual, results)
+    figure = (score_curves.draw_virtual, results)
     text, result = answer.table(results, said), {**said, "figure": None}
     cli.write_result(args, "virtual", text, result, table=csv, draw=figure)
     return 0
