@@ -30,7 +30,7 @@ from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.policy.interface import Network
-from pg_mpi.run import factory, run_state
+from pg_mpi.run import factory, saved_run
 from pg_mpi.run.resume import warn
 
 OWN = "package.module:name of the run's env, policy or features, which may be imported"
@@ -63,9 +63,9 @@ def main(world: Collectives, argv: list[str]) -> int:
     """Evaluate with the arguments of the command line. Collective: every rank must call this."""
     args, config, env_spec, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
-    run_state.check_size(config, weights["theta"])
+    saved_run.check_size(config, weights["theta"])
     policy = factory.make_policy(config, env_spec)
-    run_state.fill_policy(policy, weights)
+    saved_run.fill_policy(policy, weights)
     network = cast(Network, RandomPolicy(env_spec, config.squash)) if args.random else policy.expand()
     evaluator = Evaluator(network, config, env_spec, args)
     mine = range(world.rank, args.games, world.size)
@@ -163,7 +163,7 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, TrainConf
         if not found:
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
-        config, env_spec = run_state.config_of(path, facts), run_state.env_spec_of(arrays, facts)
+        config, env_spec = saved_run.config_of(path, facts), saved_run.env_spec_of(arrays, facts)
         for name in (config.env_id, config.policy, config.features):
             if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
                 raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")

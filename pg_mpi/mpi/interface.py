@@ -55,6 +55,12 @@ class Collectives(Protocol):
     def gather_all(self, item: Any) -> list[Any]:
         """Every rank's ``item`` in rank order, on every rank."""
 
+    def gather_blocks(self, array: Array) -> list[Array] | None:
+        """Every rank's 1-d array, of any length, in rank order on rank 0; None elsewhere."""
+
+    def deal_blocks(self, blocks: list[Array]) -> Array:
+        """Send each rank its uint8 array, of any length, from rank 0's list in rank order."""
+
     def on_root(self, function: Callable[..., Any], *args: Any, asleep: bool = False) -> Any:
         """Call ``function(*args)`` on rank 0 alone; every rank returns its result or raises its exception.
 

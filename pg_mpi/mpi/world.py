@@ -134,6 +134,17 @@ class World(ShrinkingWorld):
             return None
         return [array, *(self._receive(array.dtype, length, rank) for rank, length in enumerate(lengths) if rank)]
 
+    def deal_blocks(self, blocks: list["Array"]) -> "Array":
+        """Scatter: each rank's 1-d uint8 array, of any length, from rank 0's list in rank order."""
+        if self.size == 1:
+            return blocks[0]
+        length: Any = self._comm.scatter([len(block) for block in blocks] if self.rank == 0 else None)
+        if self.rank:
+            return self._receive("uint8", length, 0)
+        for rank, block in enumerate(blocks[1:], start=1):
+            self._send(block, rank)
+        return blocks[0]
+
     def hand(self, array: Any, rank: int) -> "Array | None":
         """Send rank 0's 1-d array of any length to ``rank``, which returns it; the other ranks return None."""
         about: tuple[Any, int] = self.on_root(lambda: (array.dtype, len(array)))

@@ -20,7 +20,7 @@ from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.files.metrics_file import TensorBoard
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
-from pg_mpi.run import factory, run_state
+from pg_mpi.run import factory, run_state, saved_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,20 +31,20 @@ class Start:
         config: the settings, with the actual number of envs per rank.
         folder: the run folder, locked.
         env_spec: the specification, such as ``AtariSpec``.
-        saved: (arrays, facts) of the checkpoint to resume from, or None.
-        path: of that checkpoint, or None.
-        replay: replay states of the ranks of that run, see ``run_state.take_replay``; they stay on rank 0.
+        path: of the checkpoint to resume from, or None.
+        saved: its arrays and facts. They stay on rank 0, where they are loaded.
+        replay: replay states of the ranks of that run, see ``run_state.take_replay``; likewise.
     """
 
     config: TrainConfig
     folder: RunFolder
     env_spec: EnvSpec
-    saved: tuple[Arrays, dict[str, Any]] | None = None
     path: str | None = None
+    saved: saved_run.Saved | None = None
     replay: list[Arrays] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "replay": None}
+        return {**self.__dict__, "saved": None, "replay": None}
 
 
 def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start:
@@ -77,21 +77,21 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start
         path, arrays, facts = cast(tuple[str, Arrays, dict[str, Any]], checkpoint_file.load_newest(source, warn))
     except CheckpointError as error:
         raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
-    envs = run_state.check_fits(path, facts, config, ranks)
+    envs = saved_run.check_fits(path, facts, config, ranks)
     if "envs_per_rank" in given and config.envs_per_rank != envs:
         asked = config.envs_per_rank
         raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
     config = dataclasses.replace(config, envs_per_rank=envs)
     check_settings(config, ranks, given)
-    _check_progress(folder, config, run_state.steps_of(facts))
-    env_spec = run_state.env_spec_of(arrays, facts)
+    _check_progress(folder, config, saved_run.steps_of(facts))
+    env_spec = saved_run.env_spec_of(arrays, facts)
     factory.try_out(config, env_spec)
     if own:
         checkpoint_file.set_aside(folder.path, path)
     else:
         _open_new(folder)
     replay = run_state.take_replay(arrays, facts)
-    return Start(config, folder, env_spec, (arrays, facts), path, replay)
+    return Start(config, folder, env_spec, path, (arrays, facts), replay)
 
 
 def check_settings(config: TrainConfig, ranks: int, given: Collection[str] = ()) -> None:

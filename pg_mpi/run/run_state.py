@@ -1,31 +1,33 @@
 """Conversion of a run to a checkpoint's arrays and facts, and back."""
 
-import contextlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, UsageError, one_line
-from pg_mpi.config.settings import TrainConfig, from_identity
-from pg_mpi.env import registry
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.learning.gradient_source import State
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.rollout import Env
 from pg_mpi.learning.self_imitation.replay_buffer import STATE
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.world import World
-from pg_mpi.policy.interface import Policy
 from pg_mpi.run.counters import Counters
-
-FORMAT = 4
+from pg_mpi.run.saved_run import FORMAT, Saved, checking, fill, fill_policy, identity
 
 
 def collect(
-    world: World, config: TrainConfig, env_spec: EnvSpec, learner: Learner, counters: Counters, envs: Iterable[Env]
-) -> tuple[Arrays, dict[str, Any]] | None:
+    world: Collectives,
+    config: TrainConfig,
+    env_spec: EnvSpec,
+    learner: Learner,
+    counters: Counters,
+    envs: Iterable[Env],
+) -> Saved | None:
     """Collect the arrays and facts of the whole run on rank 0; None elsewhere. Collective: every rank must call this.
 
     Envs are saved in the order of their index, with all their state. Any number of ranks that divides their number can
@@ -40,11 +42,11 @@ def collect(
         backgrounds    uint8 (B, H, 160)     of an Atari game, and classes, uint8 (256,)
         replay_R_NAME                        replay state of rank R, with --replay: see ``ReplayBuffer.state``
     """
-    parts = world.gather({env.index: env.state() for env in envs})
+    blocks = world.gather_blocks(_pack({env.index: env.state() for env in envs}))
     replay = _gather_replay(world, learner.replay_state())
-    if parts is None:
+    if blocks is None:
         return None
-    by_index = {index: state for part in parts for index, state in part.items()}
+    by_index = {index: state for block in blocks for index, state in _unpack(block).items()}
     states = [by_index[index] for index in sorted(by_index)]
     emulators, encoders = ([arrays[name] for arrays, _ in states] for name in ("emulator", "encoder"))
     arrays = {
@@ -57,7 +59,7 @@ def collect(
     }
     facts = {
         "format": FORMAT,
-        "identity": _identity(config),
+        "identity": identity(config),
         "counters": counters.state(),
         "learner": learner.counters(),
         "envs": [env_facts for _, env_facts in states],
@@ -67,102 +69,68 @@ def collect(
     spec_arrays, spec_facts = env_spec.saved()
     arrays, facts = arrays | spec_arrays, facts | spec_facts
     if replay:
-        facts["replay"], blocks = replay
-        for name, of_ranks in blocks.items():
+        facts["replay"], by_name = replay
+        for name, of_ranks in by_name.items():
             arrays |= {f"replay_{rank}_{name}": array for rank, array in enumerate(of_ranks)}
     return arrays, facts
 
 
-@contextlib.contextmanager
-def _checking(agreed: bool = False) -> Iterator[None]:
-    """Context that raises ``CheckpointError`` for malformed checkpoint data.
+def deal(
+    world: Collectives, saved: Saved | None, learner: Learner, counters: Counters, envs: Iterable[Env]
+) -> list[dict[str, Any]]:
+    """Restore a run from what rank 0 has loaded: weights and counters on all ranks, and each rank's own envs.
 
-    ``agreed``: every rank reads the same data, and so raises the same error.
+    Collective: every rank must call this. ``World()`` restores envs of any index from ``saved`` alone.
+
+    Returns:
+        replay: facts of the replay state of each rank of the saved run, for ``deal_replay``.
     """
-    try:
-        yield
-    except UsageError:
-        raise
-    except Exception as error:  # malformed data can raise any type
-        reason = one_line(error)
-        refused = CheckpointError(f"the checkpoint does not hold a valid run ({type(error).__name__}: {reason})")
-        refused.agreed = agreed
-        raise refused from None
+    blocks: list[NDArray[np.uint8]] = []
 
+    def prepare() -> tuple[Any, Any, list[dict[str, Any]]]:
+        arrays, facts = cast(Saved, saved)
+        with checking():
+            fill_policy(learner.policy, arrays)
+            fill(learner.optimizer.state, arrays["optimizer"])
+            blocks.extend(_blocks(arrays, facts, world.size))
+            return facts["learner"], facts["counters"], facts.get("replay", [])
 
-def env_spec_of(arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
-    """The specification of the saved run's environment. Raises ``CheckpointError``."""
-    with _checking():
-        return registry.restored(facts["identity"]["env_id"], arrays, facts)
-
-
-def config_of(path: str, facts: Any) -> TrainConfig:
-    """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
-    found = facts.get("format") if isinstance(facts, dict) else None
-    if found == FORMAT:
-        with _checking():
-            return from_identity(facts["identity"])
-    earlier = type(found) is int and 0 < found < FORMAT
-    version = "belongs to an earlier version of pg_mpi" if earlier else "is not a checkpoint of this version of pg_mpi"
-    raise CheckpointError(f"{path} {version}: use the version that wrote it, or start a new run in another --run-dir")
-
-
-def steps_of(facts: dict[str, Any]) -> int:
-    """The agent steps of the saved run. Raises ``CheckpointError``."""
-    with _checking():
-        return int(facts["counters"]["env_steps"])
-
-
-def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int) -> int:
-    """The envs per rank with which this run resumes from a checkpoint.
-
-    Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
-    """
-    saved, ours = _identity(config_of(path, facts)), _identity(config)
-    with _checking():
-        envs = len(facts["envs"])
-        if not envs:
-            raise ValueError("no envs")
-    names = sorted(name for name in ours if saved[name] != ours[name])
-    if names:
-        listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
-        raise UsageError(
-            f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, "
-            "or another --run-dir"
-        )
-    if envs % ranks:
-        raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
-    return envs // ranks
-
-
-def apply(
-    arrays: Arrays,
-    facts: dict[str, Any],
-    env_spec: EnvSpec,
-    policy: Policy,
-    learner: Learner,
-    counters: Counters,
-    envs: Iterable[Env],
-) -> None:
-    """Restore a saved run: weights and counters on all ranks, and each rank's envs. Not collective."""
-    with _checking(agreed=True):
-        fill_policy(policy, arrays)
-        fill(learner.optimizer.state, arrays["optimizer"])
-        learner.restore(facts["learner"])
-        counters.restore(facts["counters"])
-        emulators, encoders = (_split(arrays[f"{name}s"], arrays[f"{name}_sizes"]) for name in ("emulator", "encoder"))
-    with _checking():
+    replay: list[dict[str, Any]]
+    learner_facts, counter_facts, replay = world.on_root(prepare)
+    world.broadcast_(learner.optimizer.state)
+    with checking(agreed=True):
+        learner.restore(learner_facts)
+        counters.restore(counter_facts)
+    mine = _unpack(world.deal_blocks(blocks))
+    with checking():
         for env in envs:
-            parts = {"emulator": emulators[env.index], "encoder": encoders[env.index]}
-            env.restore(parts, facts["envs"][env.index])
+            env.restore(*mine[env.index])
+    return replay
 
 
-def _split(states: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
-    """Split concatenated states by their sizes."""
-    return np.split(states, np.cumsum(sizes)[:-1])
+def _blocks(arrays: Arrays, facts: dict[str, Any], ranks: int) -> Iterator[NDArray[np.uint8]]:
+    """The packed env states of each of ``ranks`` ranks."""
+    emulators, encoders = (
+        np.split(arrays[f"{name}s"], np.cumsum(arrays[f"{name}_sizes"])[:-1]) for name in ("emulator", "encoder")
+    )
+    parts = [{"emulator": emulator, "encoder": encoder} for emulator, encoder in zip(emulators, encoders, strict=True)]
+    states = list(zip(parts, facts["envs"], strict=True))
+    each = len(states) // ranks
+    for first in range(0, len(states), each):
+        yield _pack({index: states[index] for index in range(first, first + each)})
 
 
-def _gather_replay(world: World, state: State | None) -> tuple[Any, dict[str, Any]] | None:
+def _pack(states: dict[int, Any]) -> NDArray[np.uint8]:
+    """Env states by index as bytes, to send to another rank: uint8 (n,)."""
+    return np.frombuffer(pickle.dumps(states), np.uint8)
+
+
+def _unpack(block: NDArray[np.uint8]) -> dict[int, Any]:
+    states: dict[int, Any] = pickle.loads(block.tobytes())
+    return states
+
+
+def _gather_replay(world: Collectives, state: State | None) -> tuple[Any, dict[str, Any]] | None:
     """Gather the replay states of all ranks on rank 0: (facts, arrays by name); None without. Collective."""
     if state is None:
         return None
@@ -173,7 +141,7 @@ def _gather_replay(world: World, state: State | None) -> tuple[Any, dict[str, An
 
 def take_replay(arrays: Arrays, facts: dict[str, Any]) -> list[Arrays]:
     """Remove the replay states from a checkpoint's arrays, because they are large: a list of dicts by rank."""
-    with _checking():
+    with checking():
         states: list[Arrays] = []
         for rank in range(len(facts.get("replay", []))):
             states.append({name: arrays.pop(f"replay_{rank}_{name}") for name in STATE})
@@ -182,49 +150,17 @@ def take_replay(arrays: Arrays, facts: dict[str, Any]) -> list[Arrays]:
         return states
 
 
-def deal_replay(world: World, states: list[Arrays] | None, facts: dict[str, Any], learner: Learner) -> None:
+def deal_replay(world: World, states: list[Arrays] | None, facts: list[dict[str, Any]], learner: Learner) -> None:
     """Distribute the replay states of the saved run over the ranks. Collective.
 
-    ``states``: of ``take_replay``, on rank 0.
+    Args:
+        states: of ``take_replay``, on rank 0.
+        facts: of ``deal``.
     """
-    mine = []
-    for rank, rank_facts in enumerate(facts.get("replay", [])):
+    mine: list[tuple[int, dict[str, Any], Mapping[str, Any]]] = []
+    for rank, rank_facts in enumerate(facts):
         arrays = {name: world.hand(states[rank][name] if states else None, rank % world.size) for name in STATE}
         if rank % world.size == world.rank:
             mine.append((rank, arrays, rank_facts))
-    with _checking():
+    with checking():
         learner.restore_replay(mine)
-
-
-def check_size(config: TrainConfig, theta: NDArray[Any]) -> None:
-    """Raise ``CheckpointError`` for settings that need far more parameters than were saved."""
-    if config.policy == "usual" and config.hidden > theta.size:
-        error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
-        error.agreed = True
-        raise error
-
-
-def fill_policy(policy: Policy, arrays: Arrays) -> None:
-    """Restore a policy from a checkpoint. Raises ``CheckpointError`` on every rank alike."""
-    with _checking(agreed=True):
-        fill(policy.theta, arrays["theta"])
-        if policy.norm:
-            fill(policy.norm.state, arrays["running_norm"])
-            policy.norm.refresh()
-
-
-def fill(array: NDArray[Any], saved: NDArray[Any]) -> None:
-    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if shapes or kinds differ."""
-    if array.shape != saved.shape or array.dtype.kind != saved.dtype.kind:
-        there, here = (f"{a.dtype} {a.shape}" for a in (saved, array))
-        error = CheckpointError(f"the checkpoint has arrays of another shape or kind: {there}, not {here}")
-        error.agreed = True
-        raise error
-    array[...] = saved
-
-
-def _identity(config: TrainConfig) -> dict[str, Any]:
-    """The settings that must match on resume. The number of envs per rank may differ."""
-    identity = config.identity()
-    del identity["envs_per_rank"]
-    return identity

@@ -65,9 +65,9 @@ class Trainer:
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
-        if start.saved:
-            run_state.apply(*start.saved, start.env_spec, policy, self._learner, self.counters, envs)
-            run_state.deal_replay(world, start.replay, start.saved[1], self._learner)
+        if start.path:
+            replay = run_state.deal(world, start.saved, self._learner, self.counters, envs)
+            run_state.deal_replay(world, start.replay, replay, self._learner)
         world.broadcast_(policy.theta)
         if policy.norm:
             world.broadcast_(policy.norm.state)

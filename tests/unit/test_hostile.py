@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.config.errors import CheckpointError
+from pg_mpi.config.errors import CheckpointError, UsageError
 from pg_mpi.files import checkpoint_file
 from pg_mpi.mpi.world import World
-from pg_mpi.run import run_state
+from pg_mpi.run import saved_run
 from pg_mpi.run.trainer import Trainer
 
 ARGS = ["--envs-per-rank", "2", "--hidden", "8", "--sync", "steps", "--num-steps", "32", "--minibatch-size", "64"]
@@ -136,7 +136,7 @@ def test_forged_content_with_a_valid_checksum_is_refused(tmp_path, saved, forge)
     checkpoint_file.save(str(path), arrays, facts)
     with pytest.raises(Exception) as refused:
         resume(path, tmp_path / "run")
-    assert isinstance(refused.value, run_state.UsageError), repr(refused.value)
+    assert isinstance(refused.value, UsageError), repr(refused.value)
     assert "\n" not in str(refused.value)
     assert not checkpoint_file.candidates(str(tmp_path / "run"))
 
@@ -144,8 +144,8 @@ def test_forged_content_with_a_valid_checksum_is_refused(tmp_path, saved, forge)
 @pytest.mark.parametrize(
     "version, message",
     [
-        (run_state.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
-        (run_state.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
+        (saved_run.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
+        (saved_run.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
     ],
 )
 def test_checkpoint_of_another_version_is_refused(tmp_path, saved, version, message):

@@ -8,6 +8,7 @@ player itself. Each replay must reach the recorded scores, so each part is timed
 import copy
 import dataclasses
 
+from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
 from pg_mpi.run import run_state
 from pg_mpi.run.trainer import Trainer
@@ -70,7 +71,7 @@ class Bench(Trainer):
 
     def put_back(self):
         """Restore the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        run_state.apply(*self._marked, self._env_spec, self.policy, self._learner, self.counters, self.envs)
+        run_state.deal(World(), self._marked, self._learner, self.counters, self.envs)
         self._network = self.policy.expand()
         self._phases.clear()
 

@@ -14,7 +14,7 @@ from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.schedule import annealing
 from pg_mpi.mpi.world import World
-from pg_mpi.run import factory, run_state
+from pg_mpi.run import factory, run_state, saved_run
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.phase_timer import PhaseTimer
 
@@ -28,13 +28,13 @@ def probe(path, arrays, facts, envs_per_rank):
     The size of an exchange grows with the samples of its update to the power of ``exponent``. Learning takes
     ``sample_s`` per sample and epoch, ``call_s`` per minibatch and ``byte_s`` per byte of its exchange.
     """
-    config = dataclasses.replace(run_state.config_of(path, facts), envs_per_rank=envs_per_rank)
-    env_spec = run_state.env_spec_of(arrays, facts)
+    config = dataclasses.replace(saved_run.config_of(path, facts), envs_per_rank=envs_per_rank)
+    env_spec = saved_run.env_spec_of(arrays, facts)
     policy = factory.make_policy(config, env_spec)
     envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
     learner = factory.make_learner(config, policy, World(), PhaseTimer())
     counters = Counters()
-    run_state.apply(arrays, facts, env_spec, policy, learner, counters, envs)
+    run_state.deal(World(), (arrays, facts), learner, counters, envs)
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     rounds = [player.play(network) for _ in range(ROUNDS)]
     return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, counters.env_steps))

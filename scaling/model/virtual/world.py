@@ -154,6 +154,12 @@ class VirtualWorld:
     def gather_all(self, item):
         return self._hub.meet(self.rank, item, list, self._packed(item))
 
+    def gather_blocks(self, array):
+        return self.gather(array)
+
+    def deal_blocks(self, blocks):
+        return self._hub.meet(self.rank, blocks, lambda items: items[0], sum(map(len, blocks)))[self.rank]
+
     def _packed(self, item):
         """Bytes that pass the root's link in a gather, if all items have the size of this one."""
         return self.size * len(pickle.dumps(item))

@@ -1,0 +1,113 @@
+"""What a checkpoint says about its run, checked: version, settings, parameters."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pg_mpi.config.errors import CheckpointError, UsageError, one_line
+from pg_mpi.config.settings import TrainConfig, from_identity
+from pg_mpi.env import registry
+from pg_mpi.env.interface import EnvSpec
+from pg_mpi.files.checkpoint_file import Arrays
+from pg_mpi.policy.interface import Policy
+
+FORMAT = 4
+Saved = tuple[Arrays, dict[str, Any]]  # arrays and facts of a checkpoint
+
+
+@contextlib.contextmanager
+def checking(agreed: bool = False) -> Iterator[None]:
+    """Context that raises ``CheckpointError`` for malformed checkpoint data.
+
+    ``agreed``: every rank reads the same data, and so raises the same error.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:  # malformed data can raise any type
+        reason = one_line(error)
+        refused = CheckpointError(f"the checkpoint does not hold a valid run ({type(error).__name__}: {reason})")
+        refused.agreed = agreed
+        raise refused from None
+
+
+def env_spec_of(arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
+    """The specification of the saved run's environment. Raises ``CheckpointError``."""
+    with checking():
+        return registry.restored(facts["identity"]["env_id"], arrays, facts)
+
+
+def config_of(path: str, facts: Any) -> TrainConfig:
+    """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
+    found = facts.get("format") if isinstance(facts, dict) else None
+    if found == FORMAT:
+        with checking():
+            return from_identity(facts["identity"])
+    earlier = type(found) is int and 0 < found < FORMAT
+    version = "belongs to an earlier version of pg_mpi" if earlier else "is not a checkpoint of this version of pg_mpi"
+    raise CheckpointError(f"{path} {version}: use the version that wrote it, or start a new run in another --run-dir")
+
+
+def steps_of(facts: dict[str, Any]) -> int:
+    """The agent steps of the saved run. Raises ``CheckpointError``."""
+    with checking():
+        return int(facts["counters"]["env_steps"])
+
+
+def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int) -> int:
+    """The envs per rank with which this run resumes from a checkpoint.
+
+    Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
+    """
+    saved, ours = identity(config_of(path, facts)), identity(config)
+    with checking():
+        envs = len(facts["envs"])
+        if not envs:
+            raise ValueError("no envs")
+    names = sorted(name for name in ours if saved[name] != ours[name])
+    if names:
+        listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
+        raise UsageError(
+            f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, "
+            "or another --run-dir"
+        )
+    if envs % ranks:
+        raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
+    return envs // ranks
+
+
+def check_size(config: TrainConfig, theta: NDArray[Any]) -> None:
+    """Raise ``CheckpointError`` for settings that need far more parameters than were saved."""
+    if config.policy == "usual" and config.hidden > theta.size:
+        error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
+        error.agreed = True
+        raise error
+
+
+def fill_policy(policy: Policy, arrays: Arrays) -> None:
+    """Restore a policy from a checkpoint. Raises ``CheckpointError`` on every rank alike."""
+    with checking(agreed=True):
+        fill(policy.theta, arrays["theta"])
+        if policy.norm:
+            fill(policy.norm.state, arrays["running_norm"])
+            policy.norm.refresh()
+
+
+def fill(array: NDArray[Any], saved: NDArray[Any]) -> None:
+    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if shapes or kinds differ."""
+    if array.shape != saved.shape or array.dtype.kind != saved.dtype.kind:
+        there, here = (f"{a.dtype} {a.shape}" for a in (saved, array))
+        error = CheckpointError(f"the checkpoint has arrays of another shape or kind: {there}, not {here}")
+        error.agreed = True
+        raise error
+    array[...] = saved
+
+
+def identity(config: TrainConfig) -> dict[str, Any]:
+    """The settings that must match on resume. The number of envs per rank may differ."""
+    identity = config.identity()
+    del identity["envs_per_rank"]
+    return identity
