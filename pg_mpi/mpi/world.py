@@ -83,8 +83,9 @@ class World(ShrinkingWorld):
             from mpi4py import MPI
 
             def combine(a: Any, b: Any, _: Any) -> None:
-                one, other = (np.frombuffer(each, array.dtype).reshape(array.shape) for each in (a, b))
-                other[...] = function(one, other)
+                ones, others = (np.frombuffer(each, array.dtype).reshape(-1, *array.shape) for each in (a, b))
+                for one, other in zip(ones, others):  # none or one: Open MPI also passes empty parts between hosts
+                    other[...] = function(one, other)
 
             operation = MPI.Op.Create(combine, commute=True)
             whole = MPI.BYTE.Create_contiguous(array.nbytes).Commit()  # one element, which MPI does not divide
