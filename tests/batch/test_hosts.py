@@ -25,11 +25,11 @@ def hosts(slurm):
     slurm.hosts.shape()
 
 
-def run_on_hosts(hosts, cwd, count, module, *words):
-    """Run a module on one rank of each of ``count`` hosts, started on the first one with PBS_NODEFILE as by PBS."""
+def run_on_hosts(hosts, cwd, count, module, *words, slots=1):
+    """Run a module on ``slots`` ranks of each of ``count`` hosts, started on the first with PBS_NODEFILE as by PBS."""
     nodes = cwd / "nodes"
-    nodes.write_text("".join(f"{name}\n" for name in hosts.names[:count]), encoding="utf-8")
-    line = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(count), "--", module, *map(str, words)]
+    nodes.write_text("".join(f"{name}\n" * slots for name in hosts.names[:count]), encoding="utf-8")
+    line = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(count * slots), "--", module, *map(str, words)]
     return jobs.run(hosts.command("n1", *line), cwd, PBS_NODEFILE=str(nodes), **hosts.environment)
 
 
@@ -57,6 +57,15 @@ def test_training_does_not_depend_on_the_speed_of_links(hosts, tmp_path, count):
         assert line["phase_max_s"]["wait"] >= line["phase_s"]["wait"] >= 0
     assert jobs.newest(tmp_path / "fast")[1] == jobs.newest(tmp_path / "slow")[1]
     assert jobs.deterministic(tmp_path / "fast") == jobs.deterministic(tmp_path / "slow")
+
+
+@pytest.mark.quick
+def test_several_ranks_on_each_of_two_hosts(hosts, tmp_path):
+    """Open MPI reduces in two levels: it calls our operation on empty parts too."""
+    flags = ["--run-dir", "run", *SMALL, "--sync-check-every", 1, "--total-timesteps", 3000]
+    done = run_on_hosts(hosts, tmp_path, 2, "pg_mpi.train", *flags, slots=2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 ranks on 2 hosts (n1, n2)" in done.stdout and (tmp_path / "run" / "DONE").exists()
 
 
 def test_doctor_reports_a_slow_link(hosts, tmp_path):
