@@ -38,21 +38,19 @@ def find_scene(
     game, rng = _random_game(env_id, frame_skip, mode, difficulty)
     pixels = np.arange(game.screen.size)
     counts = np.zeros((len(pixels), 256), dtype=np.uint16)
-    fills, fill = np.zeros(256, dtype=np.int64), 0
+    fills = np.zeros(256, dtype=np.int64)
     for step in range(STEPS):
         colours = game.screen.ravel()
-        filled = int(np.count_nonzero(colours == fill))
-        if 2 * filled <= len(pixels):  # not the colour of the screen before
-            shown = np.bincount(colours, minlength=256)
-            fill, filled = int(shown.argmax()), int(shown.max())
-        fills[fill] += 2 * filled >= len(pixels)
+        shown = np.bincount(colours, minlength=256)
+        if 2 * shown.max() >= len(pixels):
+            fills[shown.argmax()] += 1
         if step % COLOUR_EVERY == 0:
             counts[pixels, colours] += 1
         _random_step(game, rng)
     backgrounds = [counts.argmax(axis=1)]
-    for colour in np.flatnonzero(fills):
-        if colour != fills.argmax():
-            backgrounds.append(np.full(len(pixels), colour))
+    for fill in np.flatnonzero(fills):
+        if fill != fills.argmax():
+            backgrounds.append(np.full(len(pixels), fill))
     for background in backgrounds:
         counts[pixels, background] = 0
     screens = np.stack(backgrounds).astype(np.uint8).reshape(-1, *game.screen.shape)
