@@ -8,7 +8,7 @@ stage() {
     prefix=$("$python" -c 'import sys; print("" if sys.prefix == sys.base_prefix else sys.prefix)') || return
     [ -n "$prefix" ] || { say "$python is not in a virtual environment: only one can be staged"; return 1; }
     name=pg_mpi-$id-$(date +%s)  # of this start alone: what another one has left is not taken for it
-    PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.files import run_folder as r; print(r._commit() or "")') || return
+    PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.files.provenance import commit_of_source as c; print(c() or "")') || return
     export PG_MPI_COMMIT
     pack=$PWD/$name.tar unstaged=$python unstaged_path=$PYTHONPATH staged=$PG_MPI_STAGE/$name
     if tar -cf "$pack" -C "$home" pg_mpi scaling -C "$prefix" . && seen=$(to_all_nodes "$pack" "$staged.tar"); then

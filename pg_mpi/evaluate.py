@@ -23,8 +23,8 @@ from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
 from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.files import checkpoint_file, video
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.checkpoint_file import Arrays
-from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi import process
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.launch import launch_env

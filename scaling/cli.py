@@ -10,9 +10,10 @@ from pathlib import Path
 from pg_mpi.config.command_line import parse_train, train_parser
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import Parser, nearest, real
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.files.run_folder import provenance, write_json
+from pg_mpi.files.provenance import provenance
 from pg_mpi.mpi.launch import launch_env, mpirun
 from scaling.machine import cpu_model
 from scaling.measure import timed_run

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import choice, integer
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
 from pg_mpi.mpi.launch.nodes import host_file
 from scaling import cli

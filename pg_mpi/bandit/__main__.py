@@ -15,7 +15,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, checked, integer, real
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.files.run_folder import provenance
+from pg_mpi.files.provenance import provenance
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads

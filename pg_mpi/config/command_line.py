@@ -1,13 +1,12 @@
 """The command line of training: flags, presets and preset files → ``TrainConfig``."""
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from pg_mpi import __version__
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RunError, UsageError, reportable
 from pg_mpi.config.parsers import Parser, checked, nearest
 from pg_mpi.config.presets import PRESETS, env_defaults
 from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
@@ -21,16 +20,18 @@ def _preset(name: str) -> dict[str, Any]:
     """The settings of a preset, or of a JSON file: a preset file, or a run's config.json."""
     if name in PRESETS:
         return dict(PRESETS[name])
-    if not os.path.exists(name):
-        raise UsageError(
-            f"no preset or file {name!r}{nearest(name, PRESETS)}: choose {', '.join(PRESETS)} or a JSON file"
-        )
     try:
         with open(name, encoding="utf-8") as file:
             content = json.load(file)
         settings = content.get("settings", content)
         items = list(settings.items())
-    except (OSError, ValueError, AttributeError) as error:
+    except FileNotFoundError:
+        raise UsageError(
+            f"no preset or file {name!r}{nearest(name, PRESETS)}: choose {', '.join(PRESETS)} or a JSON file"
+        ) from None
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        if reportable(error):
+            raise
         raise UsageError(f"the preset file {name} is not a JSON object of settings: {error}") from None
     values = {}
     for key, value in items:
@@ -82,6 +83,9 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
 if __name__ == "__main__":  # for job scripts: check a training command and print its run folder
     try:
         print(parse_train(sys.argv[1:])[0].folder)
-    except UsageError as wrong:
-        print(f"pg_mpi: error: {wrong}", file=sys.stderr)
-        sys.exit(2)
+    except (UsageError, RunError, OSError) as wrong:
+        line = reportable(wrong)
+        if line is None:
+            raise
+        print(f"pg_mpi: error: {line}", file=sys.stderr)
+        sys.exit(line.code)

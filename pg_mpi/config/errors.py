@@ -1,4 +1,21 @@
-"""Errors that a user can cause. Each message is one line with the remedy."""
+"""Errors that a user can cause. Each message is one line with the remedy.
+
+What a file contains can make it damaged. What the operating system reports never does: it is a ``SystemFault``, and
+no file is renamed, dropped or written because of it.
+"""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+#: Error numbers whose cause may pass: exit code 75, so that a chain of jobs continues. Any other has exit code 1.
+MAY_PASS = frozenset(
+    (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT, errno.ENOLCK)
+)
+#: Further error numbers of which the reason and the path are all that a user needs to know.
+REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
+#: Error numbers that an unsuitable path causes: exit code 2 if the user gave it.
+UNSUITABLE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP))
 
 
 class UsageError(Exception):
@@ -8,6 +25,7 @@ class UsageError(Exception):
     """
 
     agreed = False
+    code = 2
 
 
 class RunError(Exception):
@@ -17,12 +35,58 @@ class RunError(Exception):
     """
 
     agreed = False
+    code = 1
 
 
 class CheckpointError(UsageError):
-    """A file is not a usable checkpoint: unreadable, truncated, damaged or foreign."""
+    """The content of a file is not a usable checkpoint: truncated, damaged or foreign."""
+
+
+class SystemFault(RunError):
+    """The operating system refused an operation on a file, or memory: one line, exit code 75 or 1."""
+
+    def __init__(self, line: str, may_pass: bool = False) -> None:
+        super().__init__(line)
+        self.code = 75 if may_pass else 1
 
 
 def one_line(value: object) -> str:
     """The text of an error or of any value, without line breaks."""
     return " ".join(str(value).split())
+
+
+def reportable(error: BaseException) -> UsageError | RunError | None:
+    """The error of one line for ``error``: itself, or a ``SystemFault``; None if only a traceback tells its cause."""
+    if isinstance(error, (UsageError, RunError)):
+        return error
+    about: SystemFault | None = None
+    if isinstance(error, MemoryError):
+        about = SystemFault(f"out of memory ({one_line(error)}): use fewer ranks on each node, or raise the limit")
+    elif isinstance(error, OSError) and error.errno in MAY_PASS | REFUSED:
+        line = f"{error.filename or 'a file'}: {error.strerror}: fix that and run the same command again"
+        about = SystemFault(line, error.errno in MAY_PASS)
+    if about:
+        about.agreed = getattr(error, "agreed", False)
+    return about
+
+
+@contextlib.contextmanager
+def system_faults(
+    what: str, remedy: str = "fix that and run the same command again", given: bool = False
+) -> Iterator[None]:
+    """Context that turns an ``OSError`` or ``MemoryError`` into a ``SystemFault``.
+
+    Args:
+        what: such as "the checkpoint x cannot be read"; the reason and the ``remedy`` follow.
+        given: the user gave the path, so an unsuitable one is a ``UsageError``.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or one_line(error) or type(error).__name__
+        line = f"{what} ({reason}): {remedy}"
+        if given and error.errno in UNSUITABLE:
+            raise UsageError(line) from None
+        raise SystemFault(line, error.errno in MAY_PASS) from None
+    except MemoryError:
+        raise SystemFault(f"{what} (out of memory): use fewer ranks on each node, or raise the limit") from None

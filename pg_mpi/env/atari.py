@@ -8,7 +8,7 @@ import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, UsageError, one_line
+from pg_mpi.config.errors import CheckpointError, UsageError, one_line, reportable
 from pg_mpi.config.parsers import nearest
 
 FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}  # two-player games: the ALE ends a process that loads one
@@ -42,6 +42,8 @@ def rom_path(rom: str) -> Path:
     try:
         path, reason = roms.get_rom_path(rom), "unknown to ale-py"
     except OSError as error:
+        if reportable(error):
+            raise
         path, reason = None, one_line(error)
     if not path:
         raise UsageError(f"no ROM found for {rom} ({reason}): reinstall ale-py and unset ALE_ROMS_DIR")

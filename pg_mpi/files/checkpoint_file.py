@@ -6,6 +6,7 @@ nothing in it is ever executed. It holds no wall-clock time, so equal runs write
 
 import contextlib
 import hashlib
+import io
 import json
 import math
 import os
@@ -18,10 +19,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, one_line
-from pg_mpi.files.run_folder import replacing
+from pg_mpi.config.errors import CheckpointError, RunError, one_line, system_faults
+from pg_mpi.files.atomic_file import make_folder, replacing
 
-NAME = re.compile(r"step-(\d{12})\.npz")
+NAME = re.compile(r"step-(\d{12,18})\.npz")
 LARGEST = 4 << 30  # bytes; larger files are refused
 
 Arrays = dict[str, NDArray[Any]]
@@ -33,65 +34,105 @@ def path_of(folder: str, env_steps: int) -> str:
 
 
 def listing(folder: str) -> list[str]:
-    """The checkpoints in ``folder``, newest first."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return [os.path.join(folder, name) for name in sorted(filter(NAME.fullmatch, names), reverse=True)]
+    """The checkpoints in ``folder``, newest first; none if it is missing. Raises ``SystemFault``."""
+    with system_faults(f"{folder} cannot be read"):
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+    steps = {int(match[1]): name for name in names if (match := NAME.fullmatch(name))}
+    return [os.path.join(folder, steps[step]) for step in sorted(steps, reverse=True)]
 
 
 def candidates(source: str) -> list[str]:
-    """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file."""
-    return [source] if os.path.isfile(source) else listing(os.path.join(source, "checkpoints"))
+    """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file. Raises ``SystemFault``."""
+    with system_faults(f"{source} cannot be read"):
+        try:
+            if stat.S_ISREG(os.stat(source).st_mode):
+                return [source]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+    return listing(os.path.join(source, "checkpoints"))
 
 
 def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], keep: int = 3) -> None:
     """Write a checkpoint atomically and remove all but the newest ``keep``. A kill leaves older ones intact.
 
-    A temporary file in the same folder, fsync, ``os.replace``, fsync of the folder.
-
     Args:
         arrays: of numbers, by name.
         facts: JSON-able.
+
+    Raises ``OSError``; ``RunError``, before anything is written, if the file would be too large to load.
     """
     folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
     content: dict[str, Any] = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+    size = sum(array.nbytes for array in content.values())
+    if size > LARGEST - (1 << 20):  # the rest is for the headers
+        raise RunError(
+            f"{path} would have {size / 1e9:.1f} GB, more than can be loaded again, and is not saved: use fewer envs"
+        )
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
     with replacing(path) as file:
         np.savez(file, **content)
-    _sync_folder(folder)
     for old in listing(folder)[keep:]:
         if old != path:
             with contextlib.suppress(OSError):  # such as a folder of that name
                 os.remove(old)
 
 
+class _Reader(io.FileIO):
+    """A file that remembers an error of the system, which zipfile would report as a damaged file."""
+
+    fault: OSError | None = None
+
+    def readinto(self, buffer: Any) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            self.fault = error
+            raise
+
+
 def load(path: str) -> tuple[Arrays, dict[str, Any]]:
-    """Load the arrays and facts of a checkpoint. Raises ``CheckpointError`` for any other file."""
-    try:
+    """Load the arrays and facts of a checkpoint.
+
+    Raises ``CheckpointError`` for a file with any other content, ``SystemFault`` if it cannot be read.
+    """
+    with system_faults(f"{path} cannot be read"):
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):  # opening a pipe would block
-            raise ValueError("not a file")
-        if about.st_size > LARGEST:
-            raise ValueError("too large")
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            if sum(member.file_size for member in archive.infolist()) > about.st_size:
-                raise ValueError("overlapping members")
-            content = _arrays(archive)
-        digest = content.pop("sha256").tobytes()
-        if digest != _digest(content):
-            raise ValueError("wrong checksum")
-        facts = json.loads(content.pop("facts").tobytes())
-    except Exception as error:  # for damaged bytes the zip and npy parsers raise errors of any type
-        reason = one_line(error) or type(error).__name__
-        raise CheckpointError(f"{path} is not a usable checkpoint: {reason}") from None
-    return content, facts
+            raise CheckpointError(f"{path} is not a usable checkpoint: not a file")
+        with _Reader(path) as raw:
+            try:
+                return _content(raw, about.st_size)
+            except MemoryError:
+                raise
+            except Exception as error:  # for damaged bytes the zip and npy parsers raise errors of any type
+                if raw.fault:
+                    raise raw.fault from None
+                reason = one_line(error) or type(error).__name__
+    raise CheckpointError(f"{path} is not a usable checkpoint: {reason}")
+
+
+def _content(raw: io.FileIO, size: int) -> tuple[Arrays, dict[str, Any]]:
+    if size > LARGEST:
+        raise ValueError("too large")
+    with io.BufferedReader(raw) as file, zipfile.ZipFile(file) as archive:
+        if sum(member.file_size for member in archive.infolist()) > size:
+            raise ValueError("overlapping members")
+        content = _arrays(archive)
+    digest = content.pop("sha256").tobytes()
+    if digest != _digest(content):
+        raise ValueError("wrong checksum")
+    return content, json.loads(content.pop("facts").tobytes())
 
 
 def load_newest(source: str, warn: Callable[[str], object]) -> tuple[str, Arrays, dict[str, Any]] | None:
     """Load the newest usable checkpoint of a run folder, or one file: (path, arrays, facts), or None.
 
     ``warn(line)`` is called for each damaged one that is skipped. Raises ``CheckpointError`` if there are checkpoints
-    but none is usable.
+    but none is usable, ``SystemFault`` if one cannot be read.
     """
     paths = candidates(source)
     for path in paths:
@@ -106,10 +147,11 @@ def load_newest(source: str, warn: Callable[[str], object]) -> tuple[str, Arrays
 
 def set_aside(folder: str, good: str) -> None:
     """Rename the damaged checkpoints that are newer than ``good``, so that they are not loaded again."""
-    for path in listing(os.path.join(folder, "checkpoints")):
-        if path == good:
-            return
-        os.replace(path, path + ".damaged")
+    with system_faults(f"the damaged checkpoints in {folder} cannot be renamed"):
+        for path in listing(os.path.join(folder, "checkpoints")):
+            if path == good:
+                return
+            os.replace(path, path + ".damaged")
 
 
 def _arrays(archive: zipfile.ZipFile) -> Arrays:
@@ -145,12 +187,3 @@ def _digest(content: Mapping[str, NDArray[Any]]) -> bytes:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.data.cast("B") if array.size else b"")
     return digest.digest()
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a rename in the folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,16 +16,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pg_mpi.config.errors import UsageError
-from pg_mpi.files.run_folder import write_text
+from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.files.atomic_file import write_text
 
 
 def make_folder(path: str, flag: str = "--out") -> None:
     """Make the folder of ``flag``. Raises ``UsageError`` if it cannot be written."""
-    try:
+    with system_faults(f"{flag} {path} cannot be written", "give another folder", given=True):
         os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{flag} {path} cannot be written ({error.strerror}): give another folder") from None
     if not os.access(path, os.W_OK):
         raise UsageError(f"{flag} {path} cannot be written: give another folder")
 

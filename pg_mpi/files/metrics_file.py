@@ -1,7 +1,9 @@
 """``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files."""
 
+import contextlib
 import importlib.util
 import json
+import math
 import os
 import sys
 import time
@@ -9,6 +11,7 @@ from typing import Any, TextIO
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
+from pg_mpi.files.atomic_file import keep_copy, write_text
 
 
 class MetricsLog:
@@ -20,35 +23,48 @@ class MetricsLog:
     """
 
     def __init__(self, path: str, update: int) -> None:
-        """Open ``path`` after ``update``. Later lines belong to updates that were not saved, and are removed."""
-        lines = _read(path)
+        """Open ``path`` after ``update``. Later lines belong to updates that were not saved, and are removed.
+
+        Damaged lines are left out, with a warning and a copy of the file. Raises ``OSError``.
+        """
+        lines, damaged = _read(path)
+        if damaged:
+            keep_copy(path, f"{damaged} lines of it are left out")
         self.seconds_before: float = lines[-1].get("wall_s", 0.0) if lines else 0.0
         kept = [line for line in lines if line["update"] <= update]
         self.last: int = kept[-1]["update"] if kept else 0
-        temporary = path + ".tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in kept)
-        os.replace(temporary, path)
+        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 held until the end
 
     def write(self, metrics: dict[str, Any]) -> None:
         """Append one update's metrics."""
-        finite = {name: None if value != value else value for name, value in metrics.items()}  # JSON has no NaN
-        self._file.write(json.dumps(finite) + "\n")
+        self._file.write(json.dumps({name: _finite(value) for name, value in metrics.items()}) + "\n")
         self._file.flush()
         self.last = metrics["update"]
 
+    def sync(self) -> None:
+        """Make the lines durable, before a checkpoint that follows them."""
+        os.fsync(self._file.fileno())
 
-def _read(path: str) -> list[dict[str, Any]]:
-    """Read the lines of a metrics file, up to one that a kill truncated."""
-    lines = []
-    try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                lines.append(json.loads(line))
-    except (FileNotFoundError, ValueError):
-        pass
-    return lines
+
+def _finite(value: Any) -> Any:
+    """``value``, or None for a number that is not finite, which JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read(path: str) -> tuple[list[dict[str, Any]], int]:
+    """The lines of a metrics file, and the number of damaged ones. A last line that a kill truncated is neither."""
+    lines, damaged = [], 0
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        for text in file:
+            try:
+                line = {name: _finite(value) for name, value in json.loads(text.decode()).items()}
+                if type(line["update"]) is not int or type(line.get("wall_s", 0.0)) not in (int, float):
+                    raise ValueError("no line of metrics")
+                lines.append(line)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                damaged += text.endswith(b"\n")
+    return lines, damaged
 
 
 class Progress:

@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any
 
-from pg_mpi.files.run_folder import writing
+from pg_mpi.files.atomic_file import writing
 
 PLAY = "play"
 #: Phases that alternate within ``play``.

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn, cast
 
-from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.world import World, connect
@@ -23,8 +23,9 @@ def run(
 ) -> NoReturn:
     """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
 
-    ``UsageError`` and ``RunError`` print one line and exit with 2 or 1; one that not all ranks raise ends the whole
-    job. Any other exception, ``SystemExit`` included, prints the rank's traceback and ends the whole job.
+    ``UsageError``, ``RunError`` and errors of the system print one line and exit with their ``code``; one that not all
+    ranks raise ends the whole job. Any other exception, ``SystemExit`` included, prints the rank's traceback and ends
+    the whole job.
 
     ``parser``: a function that returns the command-line parser. One process prints ``--help``, without MPI.
     """
@@ -36,18 +37,24 @@ def run(
     try:
         world = connect(optional_mpi)
         code = main(world, argv)
-    except (UsageError, RunError) as error:
-        code = 2 if isinstance(error, UsageError) else 1
-        together = world is None or world.size == 1 or getattr(error, "agreed", False)
-        # ranks that MPI did not connect are all rank 0: then the launcher's number decides
-        speaks = launch_env.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
-        if speaks:
-            print(f"pg_mpi: error: {error}", file=sys.stderr, flush=True)
-        if not together or not _all_know(world):
-            cast(World, world).abort(code)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
-        _die(world, error)
+        code = _tell(world, error)
     _leave(world, code)
+
+
+def _tell(world: World | None, error: BaseException) -> int:
+    """Print an error and return its exit code, if all ranks raise it; else end the whole job."""
+    line = reportable(error)
+    if line is None:
+        _die(world, error)
+    together = world is None or world.size == 1 or line.agreed
+    # ranks that MPI did not connect are all rank 0: then the launcher's number decides
+    speaks = launch_env.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
+    if speaks:
+        print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
+    if not together or not _all_know(world):
+        cast(World, world).abort(line.code)
+    return line.code
 
 
 def _all_know(world: World | None) -> bool:

@@ -4,9 +4,9 @@ import json
 import os
 import sys
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RunError, UsageError, system_faults
 from pg_mpi.config.parsers import Parser
-from pg_mpi.files.run_folder import write_text
+from pg_mpi.files.atomic_file import write_text
 from pg_mpi.mpi.launch import launch_env
 
 
@@ -18,8 +18,8 @@ def parser() -> Parser:
         "interval, speed, shares of the time, waiting by rank, the last evaluation and its video, settings and "
         "provenance. The file opens in any browser and needs no network.",
         epilog="A run may still be training. pg_mpi.evaluate RUN --video RUN/game.mp4 writes an evaluation and a "
-        "video, which the next report shows. Exit codes: 0 written, 2 wrong usage or files that cannot be used. "
-        "Needs the extra package: pip install 'pg_mpi[plot]'.",
+        "video, which the next report shows. Exit codes: 0 written, 2 wrong usage or files that cannot be used, 75 or "
+        "1 a file that the system cannot read or write. Needs the extra package: pip install 'pg_mpi[plot]'.",
         allow_abbrev=False,
     )
     p.add_argument("runs", metavar="RUN", nargs="+", help="a run folder, such as runs/pong-default-s0")
@@ -42,10 +42,8 @@ def main(argv: list[str]) -> None:
         for note in run.notes:
             print(f"pg_mpi: warning: {run.name}: {note}", file=sys.stderr, flush=True)
     text = page.make(runs)
-    try:
+    with system_faults(f"the report {out} cannot be written", "give another --out", given=True):
         write_text(out, text)
-    except OSError as error:
-        raise UsageError(f"the report {out} cannot be written ({error.strerror}): give another --out") from None
     size = len(text.encode())
     names = f"{len(runs)} runs" if len(runs) > 1 else runs[0].name
     print(f"report of {names}: {out} ({size / 1e6:.1f} MB), open it in a browser", flush=True)
@@ -57,6 +55,6 @@ if __name__ == "__main__":
     if launch_env.is_first_process():  # under mpirun only the first process writes the page
         try:
             main(sys.argv[1:])
-        except UsageError as wrong:
+        except (UsageError, RunError) as wrong:
             print(f"pg_mpi: error: {wrong}", file=sys.stderr)
-            sys.exit(2)
+            sys.exit(wrong.code)

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.files.atomic_file import exists
 from pg_mpi.report import run_files
 from pg_mpi.run.phase_timer import PHASES
 
@@ -61,17 +62,16 @@ def runs(paths: Iterable[str]) -> list[Run]:
 
 def _run(path: str, name: str) -> Run:
     metrics = os.path.join(path, "metrics.jsonl")
-    if not os.path.isdir(path):
-        known = "is a file" if os.path.exists(path) else "does not exist"
+    if not exists(os.path.join(path, ".")):
+        known = "is a file" if exists(path) else "does not exist"
         raise UsageError(f"the run folder {path} {known}: give the folder that the trainer named at its start")
-    if not os.path.isfile(metrics):
+    if not exists(metrics):
         raise UsageError(f"{path} holds no metrics.jsonl{_hint(path)}: give a run folder, such as runs/pong-default-s0")
     notes: list[str] = []
     others = run_files.read(path, notes)
     try:
-        columns, phases = _metrics(metrics)
-    except OSError as error:
-        raise UsageError(f"{metrics} cannot be read ({error.strerror}): make it readable, or copy it") from None
+        with system_faults(f"{metrics} cannot be read", "make it readable, or copy it"):
+            columns, phases = _metrics(metrics)
     except _OtherVersion as missing:
         writer = f", {others.version} wrote it" if others.version else ""
         raise UsageError(

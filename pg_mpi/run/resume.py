@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pg_mpi.config.errors import CheckpointError, RunError, UsageError
+from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, system_faults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
@@ -106,7 +106,7 @@ def _open_new(folder: RunFolder) -> None:
     """Make and lock the folder of a new run; refuse it if another trainer has used it meanwhile."""
     folder.open()
     if checkpoint_file.candidates(folder.path):
-        raise UsageError(f"{folder.path} was used by another trainer a moment ago: run the same command again")
+        raise SystemFault(f"{folder.path} was used by another trainer a moment ago: run the same command again", True)
 
 
 def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:
@@ -143,13 +143,11 @@ def save_checkpoint(
                 f"after {env_steps:,} steps the {name} is not finite and is not saved: resume from "
                 f"{_newest(folder)}; if it happens again, lower --learning-rate in a new --run-dir"
             )
-    try:
+    with system_faults(
+        f"the checkpoint {path} cannot be written",
+        f"fix that and run the same command again to resume from {_newest(folder)}",
+    ):
         checkpoint_file.save(path, *content, keep=config.keep_checkpoints)
-    except OSError as error:
-        raise RunError(
-            f"the checkpoint {path} cannot be written ({error.strerror}): fix that and run the same command again to "
-            f"resume from {_newest(folder)}"
-        ) from None
 
 
 def _newest(folder: RunFolder) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 from pg_mpi import STARTED, __version__
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
+from pg_mpi.files.atomic_file import write_json, writing
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
-from pg_mpi.files.run_folder import RunFolder, write_json, writing
+from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.counters import Counters
@@ -77,10 +78,17 @@ class RunLog:
         """Write an update's metrics and print the progress."""
         self.metrics = metrics
         with writing(self._folder.path):
+            self._folder.check()
             self._log.write(metrics)
             if self._tensorboard:
                 self._tensorboard.write(metrics)
         self._progress.show(metrics)
+
+    def sync(self) -> None:
+        """Make all lines durable, before a checkpoint that follows them. Raises ``RunError``."""
+        with writing(self._folder.path):
+            self._folder.check()
+            self._log.sync()
 
     def lost(self, ranks: Sequence[int], left: int, seconds: float) -> int:
         """Print the failed ranks and the number of survivors; returns the update of the last metrics line."""
@@ -109,3 +117,4 @@ class RunLog:
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
             self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume. {self._folder.path}")
+        self._folder.close()

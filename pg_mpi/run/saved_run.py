@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, UsageError, one_line
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError, one_line
 from pg_mpi.config.settings import TrainConfig, from_identity
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
@@ -25,7 +25,7 @@ def checking(agreed: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except UsageError:
+    except (UsageError, RunError, OSError, MemoryError):  # not of the data
         raise
     except Exception as error:  # malformed data can raise any type
         reason = one_line(error)

@@ -12,7 +12,7 @@ from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment
 from pg_mpi.features import native_encoder
-from pg_mpi.files.run_folder import provenance
+from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.rollout import Env, Player
@@ -23,7 +23,7 @@ from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run import factory, places, rank_times, run_state
+from pg_mpi.run import factory, places, rank_times, run_state, saved_run
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
@@ -181,11 +181,16 @@ class Trainer:
             learner, envs = self._learner, self._player.envs
             check_weights(self._world, learner.policy.theta, self.counters.update)
             content = run_state.collect(self._world, self.config, self._env_spec, learner, self.counters, envs)
-            self._world.on_root(save_checkpoint, self._folder, self.counters.env_steps, content, self.config)
+            self._world.on_root(self._write_checkpoint, content)
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._run_log:
                 self._run_log.write_ranks(self._restarts, times)
             self._unsaved = 0
+
+    def _write_checkpoint(self, content: saved_run.Saved) -> None:
+        """Write the checkpoint, after the metrics up to it."""
+        cast(RunLog, self._run_log).sync()
+        save_checkpoint(self._folder, self.counters.env_steps, content, self.config)
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save, print the reason and the time since a signal, and mark the folder DONE if it is finished."""

@@ -16,7 +16,8 @@ from pg_mpi.config.parsers import Parser, checked, duration, integer
 from pg_mpi.config.presets import env_defaults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.run_folder import output_of, provenance
+from pg_mpi.files.provenance import provenance
+from pg_mpi.files.run_folder import output_of
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.signals import Stop, StopFlag

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.figure_file import picture
 from pg_mpi.files.metrics_file import clock
-from pg_mpi.files.run_folder import write_json
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.tune import pictures
 from pg_mpi.tune.study import Row, Study

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pg_mpi.config import settings
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, reportable
 from pg_mpi.config.parsers import checked, integer, nearest
 
 FIELDS = {name: field.metadata for name, field in settings.FIELDS.items() if field.metadata["identity"]}
@@ -55,7 +55,9 @@ def read(path: str) -> list[Dimension]:
         import tomli as tomllib
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        if reportable(error):
+            raise
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"the space {path} is not a TOML file of settings ({reason}): see --help") from None
     if not content:

@@ -7,11 +7,12 @@ unfinished trial was left by a killed job; the group that takes the lock resumes
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.random_streams import TUNE, stream
-from pg_mpi.files.run_folder import RunFolder, take_lock
+from pg_mpi.files.folder_lock import take_lock
+from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.tune.space import Dimension
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Study:
         self._study = optuna.create_study(
             storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
         )
-        self._claim: TextIO | None
+        self._claim: IO[str] | None
         self._trial: Trial | None
         self._claim = self._trial = None
 

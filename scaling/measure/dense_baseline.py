@@ -17,7 +17,7 @@ from pg_mpi.env.action_set import choose
 from pg_mpi.env.atari import AtariGame
 from pg_mpi.env.calibration import find_scene
 from pg_mpi.features.difference import POSITIONS, DifferenceEncoder
-from pg_mpi.files.run_folder import write_json
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.learning.advantages import discounted_returns, standardise
 from pg_mpi.learning.optimizer import RMSProp
 from pg_mpi.mpi import pinning, process

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.figure_file import check_picture, picture
-from pg_mpi.files.run_folder import write_json
 from pg_mpi.files.trace_file import PLAY
 from scaling import cli
 from scaling.pictures import timeline

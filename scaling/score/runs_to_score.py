@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer
+from pg_mpi.files.atomic_file import write_json, write_text
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.run_folder import write_json, write_text
 from scaling import cli
 
 #: Training settings that cannot be given here.

@@ -12,8 +12,8 @@ import json
 import shlex
 
 from pg_mpi.config.parsers import duration, real, spans
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.figure_file import check_picture
-from pg_mpi.files.run_folder import write_json
 from scaling import cli
 from scaling.pictures.score_curves import draw_seeds
 from scaling.score import runs_to_score

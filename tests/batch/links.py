@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from hosts import Hosts  # noqa: E402
 
-from pg_mpi.files.run_folder import write_json  # noqa: E402
+from pg_mpi.files.atomic_file import write_json  # noqa: E402
 from pg_mpi.mpi.launch.mpirun import usable_threads  # noqa: E402
 from scaling.cli import facts  # noqa: E402
 from scaling.model import exchange  # noqa: E402

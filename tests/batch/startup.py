@@ -20,7 +20,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from cluster import Slurm  # noqa: E402
 from submitted import ENVIRONMENT, SCRIPTS, log  # noqa: E402
 
-from pg_mpi.files.run_folder import write_json  # noqa: E402
+from pg_mpi.files.atomic_file import write_json  # noqa: E402
 from scaling.cli import facts  # noqa: E402
 
 #: A job with the functions of common.sh that runs the doctor with JSON output instead of training.

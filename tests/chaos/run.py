@@ -31,7 +31,7 @@ import run_environment  # noqa: E402
 import signals_  # noqa: E402
 from outcome import FAULTS, Outcome  # noqa: E402
 
-from pg_mpi.files.run_folder import write_json  # noqa: E402
+from pg_mpi.files.atomic_file import write_json  # noqa: E402
 from scaling import cli  # noqa: E402
 
 MODULES = (kills, files, numbers_, signals_, run_environment, hangs, lost_ranks, hosts_)  # importing them fills FAULTS

@@ -200,7 +200,7 @@ def test_lock_is_held_only_while_the_trainer_runs(tmp_path):
         assert time.monotonic() < deadline and first.poll() is None
         time.sleep(0.05)
     refused = run(line, tmp_path)
-    assert refused.returncode == 2
+    assert refused.returncode == 75
     assert "the run folder run is in use by" in one_line(refused)
     end(first)
     finish(first)

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from pg_mpi.config.errors import CheckpointError
+from pg_mpi.config.errors import CheckpointError, RunError
 from pg_mpi.files import checkpoint_file
 
 ARRAYS = {"theta": np.arange(1000, dtype=np.float32), "masks": np.ones((2, 3), np.uint8), "none": np.zeros((0, 4))}
@@ -95,6 +95,19 @@ def test_foreign_files_are_refused(tmp_path):
     other = tmp_path / "other.zip"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("hello.txt", json.dumps(FACTS))
-    for path in (foreign, compressed, other, tmp_path / "missing.npz"):
+    for path in (foreign, compressed, other):
         with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
             checkpoint_file.load(str(path))
+
+
+def test_newest_is_the_one_with_most_steps(tmp_path):
+    steps = (999_999_999_999, 1_000_000_000_000, 10**15, 5)
+    paths = {step: save(tmp_path, step, keep=9) for step in steps}
+    assert checkpoint_file.listing(str(tmp_path / "checkpoints")) == [paths[step] for step in sorted(steps)[::-1]]
+
+
+def test_checkpoint_too_large_to_load_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_file, "LARGEST", (1 << 20) + 4000)
+    with pytest.raises(RunError, match="more than can be loaded again, and is not saved: use fewer envs"):
+        save(tmp_path, 1)
+    assert not list(tmp_path.rglob("*.npz*"))

@@ -14,7 +14,7 @@ import time
 from time import perf_counter
 
 from pg_mpi import STARTED
-from pg_mpi.files.run_folder import write_json
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
 from scaling.measure.ceiling import parts, stubs

@@ -11,8 +11,8 @@ from pathlib import Path
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import duration, integer, real
 from pg_mpi.files import checkpoint_file
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.run_folder import write_json
 from scaling import cli, sweep
 from scaling.csv_io import read_parts
 from scaling.measure import timed_run

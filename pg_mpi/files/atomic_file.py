@@ -1,0 +1,102 @@
+"""Durable files: written under a temporary name, synced, and renamed. A reader sees the old file or the new one."""
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO
+
+from pg_mpi.config.errors import system_faults
+
+#: Temporary names: that of the file, the process, ``tmp``.
+TEMPORARY = re.compile(r"(config\.json|DONE|(metrics|ranks|evaluation)\.jsonl?|step-\d+\.npz|report\.html)\.\d+\.tmp")
+
+
+def writing(path: str) -> AbstractContextManager[None]:
+    """Context that raises a one-line ``SystemFault`` if ``path`` cannot be written."""
+    return system_faults(
+        f"{path} cannot be written",
+        "fix that and run the same command again to resume from the newest checkpoint",
+    )
+
+
+def write_json(path: str, content: Any, indent: int | None = 1) -> None:
+    """Write JSON atomically."""
+    write_text(path, json.dumps(content, indent=indent) + "\n")
+
+
+def write_text(path: str, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """Context with a binary file that becomes ``path``: temporary, fsync, ``os.replace``, fsync of the folder."""
+    temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(temporary)  # of a killed process with the same number, or somebody's link
+    try:
+        with open(temporary, "xb") as file:  # x: follows no link
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(os.path.dirname(path) or ".")
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
+
+
+def keep_copy(path: str, consequence: str) -> None:
+    """Copy a damaged file to ``path.damaged``, or to a free name like it, before it is written again; warn."""
+    names = itertools.chain([f"{path}.damaged"], (f"{path}.damaged.{number}" for number in itertools.count(1)))
+    copy = next(name for name in names if not os.path.lexists(name))
+    with open(path, "rb") as damaged, replacing(copy) as file:
+        shutil.copyfileobj(damaged, file)
+    print(f"pg_mpi: warning: {path} is damaged: {consequence}; a copy is {copy}", file=sys.stderr, flush=True)
+
+
+def exists(path: str) -> bool:
+    """Whether a file or folder is there. Raises ``SystemFault`` if the file system does not say."""
+    with system_faults(f"{path} cannot be read"):
+        try:
+            os.stat(path)
+            return True
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and its parents, if they are missing. Their names are durable."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    make_folder(parent)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):  # else another process made it
+            raise
+    sync_folder(parent)
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder durable, where the file system can sync folders."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES):  # not supported, not readable
+            raise

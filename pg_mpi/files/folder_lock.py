@@ -1,0 +1,128 @@
+"""The lock of a run folder, so that one trainer writes into it.
+
+The kernel locks the file ``lock`` and releases it when the process ends, so there are no stale locks. On a file system
+without locks the file ``owner``, which only one process can create, takes its place. A killed trainer leaves it behind;
+a start of the same job takes it over.
+"""
+
+import atexit
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import platform
+import sys
+import time
+from typing import IO, Any
+
+from pg_mpi.config.errors import RunError, SystemFault
+from pg_mpi.files.atomic_file import write_json
+
+PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
+TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
+UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
+
+
+class FolderLock:
+    """The lock of ``folder``, held from the constructor until the process ends.
+
+    Raises ``SystemFault`` with exit code 75 if another process holds it, and ``OSError``.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._owner = folder, os.path.join(folder, "owner")
+        self._path = os.path.join(folder, "lock")
+        self._owns: dict[str, Any] | None = None
+        self._file = _open(self._path)
+        deadline, announced = time.monotonic() + PATIENCE, False
+        while (holder := self._taken()) is not None:
+            if not announced and time.monotonic() > deadline - PATIENCE + 1:
+                announced = True
+                print(f"pg_mpi: the run folder {folder} is in use: waiting", file=sys.stderr, flush=True)
+            if time.monotonic() > deadline:
+                raise SystemFault(f"the run folder {folder} is in use by {holder}", may_pass=True)
+            time.sleep(0.1)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds without its holder's name
+            self._file.truncate(0)
+            self._file.write(f"{platform.node()} process {os.getpid()}\n")
+            self._file.flush()
+
+    def _taken(self) -> str | None:
+        """Try to take the lock: None, or its holder and what to do."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in UNSUPPORTED:
+                return self._take_ownership()
+            if error.errno not in TAKEN:
+                raise
+            self._file.seek(0)
+            holder = self._file.read().strip() or "another process"
+            return f"{holder}: stop that trainer or give another --run-dir"
+        return None
+
+    def _take_ownership(self) -> str | None:
+        mine = {"host": platform.node(), "process": os.getpid(), "job": _job()}
+        try:
+            with open(self._owner, "x", encoding="utf-8") as file:
+                json.dump(mine, file)
+        except FileExistsError:
+            there = self._read_owner()
+            if not mine["job"] or there.get("job") != mine["job"]:
+                about = " ".join(f"{key} {there.get(key)}" for key in mine)
+                return f"{about}, and its file system has no locks: if that trainer has ended, remove {self._owner}"
+            write_json(self._owner, mine)
+        self._owns = mine
+        atexit.register(self.release)
+        return None
+
+    def _read_owner(self) -> dict[str, Any]:
+        with contextlib.suppress(ValueError, RecursionError, FileNotFoundError), open(self._owner, "rb") as file:
+            there = json.loads(file.read(4096))
+            return there if isinstance(there, dict) else {}
+        return {}
+
+    def check(self) -> None:
+        """Raise ``RunError`` if the folder has been removed or replaced, or somebody else has taken it."""
+        held = os.fstat(self._file.fileno())
+        try:
+            there: os.stat_result | None = os.stat(self._path)
+        except FileNotFoundError:
+            there = None
+        if there is None or not os.path.samestat(held, there) or (self._owns and self._read_owner() != self._owns):
+            raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
+
+    def release(self) -> None:
+        """Remove the owner's file of this process, if there is one."""
+        if self._owns and self._read_owner() == self._owns:
+            with contextlib.suppress(OSError):
+                os.remove(self._owner)
+        self._owns = None
+
+
+def take_lock(folder: str, name: str) -> IO[str] | None:
+    """Lock the file ``name`` of a folder until it is closed or the process ends; None if another holds it.
+
+    Raises ``SystemFault`` on a file system without locks.
+    """
+    file = _open(os.path.join(folder, name))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
+    except OSError as error:
+        file.close()
+        if error.errno in TAKEN:
+            return None
+        raise SystemFault(f"{folder} cannot be locked ({error.strerror}): use a folder with locks") from None
+
+
+def _open(path: str) -> IO[str]:
+    """Open a lock file to append and read; a link, whose target would be written, raises ``OSError``."""
+    return open(path, "a+", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+
+
+def _job() -> str | None:
+    """The batch job, or the launcher's own number of the job; None without both."""
+    names = ("SLURM_JOB_ID", "PBS_JOBID", "PMIX_NAMESPACE")
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -1,0 +1,279 @@
+"""Errors of the operating system: they never make a file damaged, and their exit codes tell whether to run again."""
+
+import errno
+import io
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, reportable
+from pg_mpi.files import atomic_file, checkpoint_file, folder_lock
+from pg_mpi.files.folder_lock import FolderLock
+from pg_mpi.files.metrics_file import MetricsLog
+from pg_mpi.files.run_folder import RunFolder
+
+
+def failing(number):
+    """A function that raises the ``OSError`` of an error number."""
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        *dict.fromkeys(("EIO", "ESTALE", "ENOSPC", "EDQUOT", "EAGAIN", "ETIMEDOUT"), 75).items(),
+        *dict.fromkeys(("EACCES", "EROFS"), 1).items(),
+    ],
+)
+def test_exit_code_of_an_error_number(name, code):
+    error = OSError(getattr(errno, name), "reason", "file")
+    error.agreed = True
+    fault = pickle.loads(pickle.dumps(reportable(error)))
+    assert (fault.code, fault.agreed) == (code, True) and str(fault).startswith("file: reason: fix that")
+
+
+def test_other_errors_keep_their_traceback():
+    assert reportable(KeyError("x")) is None and reportable(OSError(errno.EBADF, "bad")) is None
+    assert reportable(MemoryError("all gone")).code == 1
+    assert (UsageError("x").code, RunError("x").code) == (2, 1)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """The run folder of two checkpoints."""
+    for step in (1, 2):
+        path = checkpoint_file.path_of(str(tmp_path / "checkpoints"), step)
+        checkpoint_file.save(path, {"theta": np.zeros(99)}, {"step": step})
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, number):
+    """From the N-th read on, all fail, for every N. zipfile reports most of them as a damaged file."""
+    newest, before = saved / "checkpoints" / "step-000000000002.npz", tree(saved)
+    for first in range(100):
+        reads = []
+
+        class Failing(io.FileIO):
+            def readinto(self, buffer):
+                reads.append(self)  # noqa: B023 called in this round
+                return failing(number)() if len(reads) > first else super().readinto(buffer)  # noqa: B023
+
+        monkeypatch.setattr(checkpoint_file, "_Reader", type("Reader", (REAL_READER, Failing), {}))
+        try:
+            assert checkpoint_file.load_newest(str(saved), print)[0] == str(newest)
+            break
+        except SystemFault as fault:
+            assert fault.code == (75 if number == errno.EIO else 1)
+            assert str(fault).startswith(f"{newest} cannot be read ({os.strerror(number)}): fix that")
+        assert tree(saved) == before
+    assert first > 2
+
+
+REAL_READER = checkpoint_file._Reader
+
+
+def tree(folder):
+    """Content of all files below a folder, by path."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("function", "number"), [("stat", errno.ESTALE), ("listdir", errno.EIO), ("stat", errno.EIO)])
+def test_error_of_a_lookup_is_not_a_missing_checkpoint(saved, monkeypatch, function, number):
+    monkeypatch.setattr(os, function, failing(number))
+    with pytest.raises(SystemFault, match="cannot be read"):
+        checkpoint_file.load_newest(str(saved), print)
+
+
+def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
+    def refuse(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(checkpoint_file, "_array", refuse)
+    with pytest.raises(SystemFault, match=r"out of memory\): use fewer ranks"):
+        checkpoint_file.load_newest(str(saved), print)
+
+
+def line(update, **more):
+    return json.dumps({"update": update, "wall_s": float(update), **more}) + "\n"
+
+
+DAMAGED = [b"5\n", b"{}\n", b"\0\0\0\n", b"[" * 100_000 + b"\n", b'{"update": "2"}\n', b'{"update": 2\n', b"\xff\n"]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
+def test_lines_after_a_damaged_one_stay(tmp_path, capfd, damaged):
+    path = tmp_path / "metrics.jsonl"
+    content = line(1).encode() + damaged + line(3).encode() + line(4).encode()
+    path.write_bytes(content)
+    log = MetricsLog(str(path), 3)
+    assert path.read_text() == line(1) + line(3) and (log.last, log.seconds_before) == (3, 4.0)
+    assert (tmp_path / "metrics.jsonl.damaged").read_bytes() == content
+    assert capfd.readouterr().err == (
+        f"pg_mpi: warning: {path} is damaged: 1 lines of it are left out; a copy is {path}.damaged\n"
+    )
+    path.write_bytes(damaged)
+    MetricsLog(str(path), 3)
+    assert (tmp_path / "metrics.jsonl.damaged.1").read_bytes() == damaged, "an earlier copy is kept"
+
+
+def test_truncated_last_line_needs_no_copy(tmp_path, capfd):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(line(1) + line(2)[:9])
+    MetricsLog(str(path), 1)
+    assert path.read_text() == line(1) and os.listdir(tmp_path) == ["metrics.jsonl"] and not capfd.readouterr().err
+
+
+def test_metrics_hold_no_infinity(tmp_path):
+    log = MetricsLog(str(tmp_path / "metrics.jsonl"), 0)
+    log.write({"update": 1, "policy_loss": float("inf"), "value_loss": float("nan"), "entropy": 0.5})
+    assert (tmp_path / "metrics.jsonl").read_text() == (
+        '{"update": 1, "policy_loss": null, "value_loss": null, "entropy": 0.5}\n'
+    )
+
+
+def test_error_of_a_read_does_not_empty_the_metrics(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(line(1))
+    monkeypatch.setattr("builtins.open", failing(errno.EIO))
+    with pytest.raises(OSError, match="Input/output"):
+        MetricsLog(str(path), 1)
+    monkeypatch.undo()
+    assert path.read_text() == line(1)
+
+
+def test_error_of_a_read_does_not_erase_the_starts(tmp_path, monkeypatch):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    assert [folder.begin({}, {"env_steps": step}) for step in (0, 5)] == [0, 1]
+    monkeypatch.setattr("builtins.open", failing(errno.EIO))
+    with pytest.raises(SystemFault, match=r"config.json cannot be read \(Input/output error\)"):
+        folder.begin({}, {"env_steps": 9})
+    monkeypatch.undo()
+    assert [start["env_steps"] for start in folder.starts()] == [0, 5]
+
+
+@pytest.mark.parametrize("content", [b"", b"5", b"{}", b"[" * 100_000, b'{"starts": [5]}'])
+def test_damaged_config_is_copied(tmp_path, capfd, content):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    (tmp_path / "run" / "config.json").write_bytes(content)
+    assert folder.begin({}, {"env_steps": 0}) == 0 and len(folder.starts()) == 1
+    assert (tmp_path / "run" / "config.json.damaged").read_bytes() == content
+    assert "config.json is damaged: the history of starts begins again; a copy is" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code"),
+    [
+        (errno.ENOSPC, SystemFault, 75),
+        (errno.ESTALE, SystemFault, 75),
+        (errno.EROFS, SystemFault, 1),
+        (errno.EACCES, SystemFault, 1),
+        (errno.ENAMETOOLONG, UsageError, 2),
+    ],
+)
+def test_run_folder_that_cannot_be_made(tmp_path, monkeypatch, number, kind, code):
+    monkeypatch.setattr(os, "mkdir", failing(number))
+    with pytest.raises(kind, match=f"run cannot be written .{os.strerror(number)}.: ") as caught:
+        RunFolder(str(tmp_path / "run")).open()
+    assert caught.value.code == code
+
+
+def test_links_in_a_run_folder_are_not_followed(tmp_path):
+    (tmp_path / "run").mkdir()
+    other = tmp_path / "other"
+    other.write_text("precious")
+    (tmp_path / "run" / "lock").symlink_to(other)
+    with pytest.raises(UsageError, match="Too many levels of symbolic links"):
+        RunFolder(str(tmp_path / "run")).open()
+    (tmp_path / "run" / f"report.html.{os.getpid()}.tmp").symlink_to(other)
+    atomic_file.write_text(str(tmp_path / "run" / "report.html"), "page")
+    assert other.read_text() == "precious" and (tmp_path / "run" / "report.html").read_text() == "page"
+
+
+def test_only_temporary_files_of_ours_are_removed(tmp_path):
+    ours = ["config.json.7.tmp", "metrics.jsonl.7.tmp", "ranks.json.12.tmp", "DONE.1.tmp", "report.html.9.tmp"]
+    for name in (*ours, "notes.tmp", "step.tmp", "x.7.tmp"):
+        (tmp_path / name).touch()
+    RunFolder(str(tmp_path)).open()
+    assert sorted(os.listdir(tmp_path)) == ["lock", "notes.tmp", "step.tmp", "x.7.tmp"]
+
+
+def test_folder_that_cannot_be_synced_is_written(tmp_path, monkeypatch):
+    def fsync(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            failing(errno.EINVAL)()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    atomic_file.write_json(str(tmp_path / "a.json"), 5)
+    assert (tmp_path / "a.json").read_text() == "5\n"
+
+
+def test_names_of_new_folders_are_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(atomic_file, "sync_folder", synced.append)
+    atomic_file.make_folder(str(tmp_path / "a" / "b"))
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+
+
+def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    folder.check()
+    (tmp_path / "run").rename(tmp_path / "old")
+    with pytest.raises(RunError, match="removed or taken over while in use"):
+        folder.check()
+    RunFolder(str(tmp_path / "run")).open()
+    with pytest.raises(RunError, match="removed or taken over while in use"):
+        folder.check()
+
+
+class TestWithoutLocks:
+    """A file system without locks: the file ``owner`` stands in for one."""
+
+    @pytest.fixture(autouse=True)
+    def no_locks(self, monkeypatch):
+        monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.ENOLCK))
+        monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
+        for name in ("SLURM_JOB_ID", "PBS_JOBID", "PMIX_NAMESPACE"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_second_trainer_is_refused_with_the_owner(self, tmp_path):
+        first = FolderLock(str(tmp_path))
+        with pytest.raises(
+            SystemFault, match=f"in use by host .* process {os.getpid()} job None, and its file"
+        ) as caught:
+            FolderLock(str(tmp_path))
+        assert caught.value.code == 75
+        first.release()
+        assert not (tmp_path / "owner").exists()
+        FolderLock(str(tmp_path)).check()
+
+    def test_only_the_same_job_takes_it_over(self, tmp_path, monkeypatch):
+        (tmp_path / "owner").write_text(json.dumps({"host": "there", "process": 1, "job": "17"}))  # of a killed one
+        monkeypatch.setenv("SLURM_JOB_ID", "17")
+        FolderLock(str(tmp_path)).check()
+        monkeypatch.setenv("SLURM_JOB_ID", "18")
+        with pytest.raises(SystemFault, match="job 17"):
+            FolderLock(str(tmp_path))
+
+    def test_owner_that_was_replaced_writes_no_more(self, tmp_path):
+        lock = FolderLock(str(tmp_path))
+        (tmp_path / "owner").write_text("{}")
+        with pytest.raises(RunError, match="taken over"):
+            lock.check()
+
+
+def test_missing_file_is_no_checkpoint(tmp_path):
+    with pytest.raises(SystemFault, match="No such file"):
+        checkpoint_file.load(str(tmp_path / "missing.npz"))
+    with pytest.raises(CheckpointError, match="not a file"):
+        checkpoint_file.load(str(tmp_path))
