@@ -43,7 +43,8 @@ lines:  ## count lines of code by folder; BASE=commit: and compare with that com
 same-bits: $(STAMP)  ## compare the weights of every preset with those of BASE=commit
 	@$(PY) tests/same_bits.py $(BASE) $(ARGS)
 
-chaos: $(STAMP)  ## inject faults into runs and count what is lost; CHAOS=full: for hours
+chaos: $(STAMP)  ## inject faults into runs and count what is lost; CHAOS=full: for hours (Debian: FUSE)
+	@sh tests/chaos/install.sh
 	@$(PY) tests/chaos/run.py $(ARGS)
 
 soak: $(STAMP)  ## train on four ranks for an hour, to a score, with a fault every minute: runs/soak

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def metrics(cwd, run="run"):
     """Return all lines of a run's metrics file."""
     with open(Path(cwd) / run / "metrics.jsonl", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def wait_for_updates(process, cwd, updates=1, run="run", seconds=60):
+    """Wait until a started job has written ``updates`` metrics lines."""
+    path, deadline = Path(cwd) / run / "metrics.jsonl", time.monotonic() + seconds
+    while not path.exists() or path.read_bytes().count(b"\n") < updates:
+        assert process.poll() is None, finish(process)
+        assert time.monotonic() < deadline, f"hung: {updates} updates are not there after {seconds} s"
+        time.sleep(0.02)
 
 
 def deterministic(cwd, run="run"):

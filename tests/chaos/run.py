@@ -24,9 +24,11 @@ sys.path[:0] = [str(Path(__file__).parents[level]) for level in range(3)]
 import files  # noqa: E402
 import hangs  # noqa: E402
 import hosts_  # noqa: E402
+import io_errors  # noqa: E402
 import kills  # noqa: E402
 import lost_ranks  # noqa: E402
 import numbers_  # noqa: E402
+import power_loss  # noqa: E402
 import run_environment  # noqa: E402
 import signals_  # noqa: E402
 from outcome import FAULTS, Outcome  # noqa: E402
@@ -34,7 +36,8 @@ from outcome import FAULTS, Outcome  # noqa: E402
 from pg_mpi.files.atomic_file import write_json  # noqa: E402
 from scaling import cli  # noqa: E402
 
-MODULES = (kills, files, numbers_, signals_, run_environment, hangs, lost_ranks, hosts_)  # importing them fills FAULTS
+#: Importing them fills FAULTS.
+MODULES = (kills, files, io_errors, power_loss, numbers_, signals_, run_environment, hangs, lost_ranks, hosts_)
 HEAD = f"{'fault':<62}{'tries':>7}{'lost':>6}{'hung':>6}{'wrong':>7}{'worst, s':>10}"
 
 

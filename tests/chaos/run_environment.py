@@ -2,9 +2,8 @@
 
 import os
 import sys
-import time
 
-from jobs import STEPS, command, end, finish, one_line, run, start
+from jobs import STEPS, command, end, finish, one_line, run, start, wait_for_updates
 from outcome import fault
 
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -18,10 +17,7 @@ def two_trainers(outcome, folder, tries, seed):
         with outcome.attempt():
             line = command(2, "pg_mpi.train", "--run-dir", f"run-{number}", "--hidden", 16, *STEPS)
             first = start(line, folder)
-            deadline = time.monotonic() + 30
-            while not (folder / f"run-{number}/metrics.jsonl").exists():
-                assert time.monotonic() < deadline, "hung"
-                time.sleep(0.05)
+            wait_for_updates(first, folder, run=f"run-{number}")
             with outcome.recovery():
                 second = run(line, folder)
             assert second.returncode == 75 and "is in use by" in one_line(second)

@@ -3,12 +3,25 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from chaos.outcome import gone
-from jobs import SMALL, STEPS, command, deterministic, finish, metrics, newest, one_line, ranks_of, run, start, train
+from jobs import (
+    SMALL,
+    STEPS,
+    command,
+    deterministic,
+    finish,
+    metrics,
+    newest,
+    one_line,
+    ranks_of,
+    run,
+    start,
+    train,
+    wait_for_updates,
+)
 
 from pg_mpi.files import checkpoint_file
 from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour, mpirun_command
@@ -27,15 +40,6 @@ def elastic(ranks, *args, program=("-m", "pg_mpi.train")):
     return [start, "--with-ft", "ulfm", *options, *map(str, python)]
 
 
-def wait_for_updates(updates, job, folder):
-    """Wait until a job has written ``updates`` metrics lines."""
-    deadline = time.monotonic() + 60
-    while not (folder / "run/metrics.jsonl").exists() or len(metrics(folder)) < updates:
-        assert job.poll() is None, finish(job)
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The folder of a run that loses no rank."""
@@ -49,7 +53,7 @@ def whole(tmp_path_factory):
 def test_reproducible_run_is_equal_after_losing_a_rank(tmp_path, whole, rank):
     """With --reproducible a run that loses a rank gives the same checkpoint and metrics as one that does not."""
     job = start(elastic(4, "--reproducible", *BUDGET), tmp_path)
-    wait_for_updates(2, job, tmp_path)
+    wait_for_updates(job, tmp_path, 2)
     os.kill(ranks_of(job)[rank], signal.SIGKILL)
     result = finish(job, 60)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -63,12 +67,12 @@ def test_reproducible_run_is_equal_after_losing_a_rank(tmp_path, whole, rank):
 def test_shrinks_to_one_rank_then_stops_and_resumes(tmp_path):
     """Two neighbours fail together, so that buddy copies are lost; then another rank. The survivor saves and stops."""
     job = start(elastic(4), tmp_path)
-    wait_for_updates(1, job, tmp_path)
+    wait_for_updates(job, tmp_path)
     pids = ranks_of(job)
     for failed in ((1, 2), (0,)):
         for rank in failed:
             os.kill(pids[rank], signal.SIGKILL)
-        wait_for_updates(metrics(tmp_path)[-1]["update"] + 3, job, tmp_path)
+        wait_for_updates(job, tmp_path, metrics(tmp_path)[-1]["update"] + 3)
     job.send_signal(signal.SIGUSR1)
     result = finish(job)
     assert result.returncode == 75, result.stdout + result.stderr
@@ -122,7 +126,7 @@ def test_failed_rank_ends_the_job_without_elastic(tmp_path):
     """Under --with-ft MPI_Abort does not end the other ranks, so they end each other."""
     line = [argument for argument in elastic(3) if argument != "--elastic"]
     job = start(line, tmp_path)
-    wait_for_updates(1, job, tmp_path)
+    wait_for_updates(job, tmp_path)
     os.kill(ranks_of(job)[1], signal.SIGKILL)
     result = finish(job, 20)
     assert result.returncode not in (0, 75) and "rank 1 of 3 is gone: the whole job ends" in result.stderr

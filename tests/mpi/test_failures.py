@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, command, end, finish, metrics, newest, one_line, run, start, train
+from jobs import SMALL, STEPS, command, end, finish, metrics, newest, one_line, run, start, train, wait_for_updates
 
 from pg_mpi.files import checkpoint_file
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -195,10 +195,7 @@ def test_help_is_printed_once(tmp_path):
 def test_lock_is_held_only_while_the_trainer_runs(tmp_path):
     line = command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *STEPS)
     first = start(line, tmp_path)
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "run" / "metrics.jsonl").exists():
-        assert time.monotonic() < deadline and first.poll() is None
-        time.sleep(0.05)
+    wait_for_updates(first, tmp_path)
     refused = run(line, tmp_path)
     assert refused.returncode == 75
     assert "the run folder run is in use by" in one_line(refused)

@@ -21,6 +21,7 @@ from jobs import (
     start,
     train,
     train_and_resume,
+    wait_for_updates,
 )
 
 from pg_mpi.files import checkpoint_file
@@ -92,14 +93,6 @@ def metrics_lines(folder):
         return file.readlines()
 
 
-def wait_for_updates(process, folder, updates=2):
-    """Wait until a job has written ``updates`` metrics lines."""
-    deadline = time.monotonic() + 60
-    while not (folder / "run" / "metrics.jsonl").exists() or len(metrics_lines(folder)) < updates:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 PLAIN = [sys.executable, "-m", "pg_mpi.train", "--run-dir", "run", "--hidden", "16"]
 UNDER_MPIRUN = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16)
 WITH_LAUNCHER = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--", *PLAIN[2:]]
@@ -118,7 +111,7 @@ WITH_LAUNCHER = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--", *PL
 )
 def test_signal_saves_a_checkpoint_and_the_next_start_resumes(tmp_path, line, number):
     process = start(line, tmp_path)
-    wait_for_updates(process, tmp_path)
+    wait_for_updates(process, tmp_path, 2)
     os.kill(process.pid, number)
     result = finish(process)
     assert result.returncode == 75, result.stdout + result.stderr
@@ -140,7 +133,7 @@ def test_round_discarded_by_a_signal_is_played_again(tmp_path):
     flags = [*SMALL, *SYNCS["steps"], "--num-steps", 1500, "--total-timesteps", 7_000]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
     process = start(line, resumed)
-    wait_for_updates(process, resumed, 1)
+    wait_for_updates(process, resumed)
     time.sleep(0.3)
     process.send_signal(signal.SIGUSR1)
     result = finish(process, 60)
@@ -157,7 +150,7 @@ def test_round_discarded_by_a_signal_is_played_again(tmp_path):
 def test_killed_mpirun_ends_all_ranks(tmp_path, ranks):
     """A single rank calls no MPI and would not notice. Its lock would refuse the next start."""
     process = start(command(ranks, "pg_mpi.train", "--run-dir", "run", *SMALL), tmp_path)
-    wait_for_updates(process, tmp_path)
+    wait_for_updates(process, tmp_path, 2)
     process.kill()
     finish(process)  # returns when the last process that holds the output has ended
     train(ranks, tmp_path, "--total-timesteps", 1)
