@@ -42,6 +42,14 @@ for name in USR1 TERM INT; do
     trap "stop $name" "$name"
 done
 
+# Split a line into `words` as a shell does, quotes included, but evaluate nothing in it.
+split() {
+    local lines
+    words=()
+    lines=$(xargs -r printf '%s\n' <<<"$1") || fail "a quote is not closed in: $1"
+    if [ -n "$lines" ]; then mapfile -t words <<<"$lines"; fi
+}
+
 # Run a command beside this script, which passes USR1 on to it; its exit code. Waits on when a signal ends the waiting.
 run() {
     local code=0 own
@@ -103,7 +111,11 @@ prepare() {
 # is requeued or preempted and the batch system itself sees to it.
 go_on_later() {
     local left stalls=0 count=$1/stalls${SPACE:+-$id}  # the tasks of a study have one folder, and a count each
-    if [ "$2" = no ]; then stalls=$(($(cat "$count" 2>/dev/null || echo 0) + 1)); fi
+    if [ "$2" = no ]; then
+        read -r stalls 2>/dev/null <"$count"
+        [[ $stalls =~ ^[0-9]{1,9}$ ]] || stalls=0  # arithmetic would run a command that the file holds
+        stalls=$((10#$stalls + 1))
+    fi
     if [ "$stalls" -ge "${PG_MPI_STALLS:-3}" ]; then
         rm -f "$count"
         say "$stalls starts in a row made no progress: stopped for good"

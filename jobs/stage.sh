@@ -7,7 +7,7 @@ stage() {
     local prefix name pack seen
     prefix=$("$python" -c 'import sys; print("" if sys.prefix == sys.base_prefix else sys.prefix)') || return
     [ -n "$prefix" ] || { say "$python is not in a virtual environment: only one can be staged"; return 1; }
-    name=pg_mpi-$id-$(date +%s)  # of this start alone: what another one has left is not taken for it
+    name=pg_mpi-$id-$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')  # of this start alone, and nobody can guess it
     PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.files.provenance import commit_of_source as c; print(c() or "")') || return
     export PG_MPI_COMMIT
     pack=$PWD/$name.tar unstaged=$python unstaged_path=$PYTHONPATH staged=$PG_MPI_STAGE/$name

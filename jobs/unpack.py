@@ -10,6 +10,7 @@ everything after it is to be spared.
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 
@@ -17,9 +18,12 @@ import sys
 def unpack(pack, folder):
     """Unpack as the first process of this node that comes; others have nothing to do. An error message, or None."""
     try:
-        os.makedirs(folder)
-    except FileExistsError:
-        return None  # another rank of this node is at it: the launcher waits for that one too
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # another rank of this node is at it: the launcher waits for that one too
+        there = os.lstat(folder)
+        own = stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid() and not there.st_mode & 0o022
+        return None if own else f"{folder} is not a folder of this user alone: give another PG_MPI_STAGE"
     except OSError as error:
         return f"{folder}: {error.strerror}"
     done = subprocess.run(["tar", "-xf", pack, "-C", folder], stderr=subprocess.PIPE, text=True)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pg_mpi import __version__
@@ -10,6 +10,8 @@ from pg_mpi.config.errors import RunError, UsageError, reportable
 from pg_mpi.config.parsers import Parser, checked, nearest
 from pg_mpi.config.presets import PRESETS, env_defaults
 from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
+
+IMPORTED = ("env_id", "policy", "features")  # settings whose values with a colon name code to import
 
 
 def _flag(name: str) -> str:
@@ -44,6 +46,14 @@ def _preset(name: str) -> dict[str, Any]:
     return values
 
 
+def check_imports(settings: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:
+    """Raise ``UsageError`` if the settings of a file name code to import that the command line does not name."""
+    for name in IMPORTED:
+        value = settings.get(name)
+        if name not in given and ":" in str(value):
+            raise UsageError(f"{source} names {value}, which would be imported: give {_flag(name)} {value} to trust it")
+
+
 def train_parser() -> Parser:
     """The command line of ``pg_mpi.train``. Its help needs neither MPI nor numpy."""
     parser = Parser(
@@ -71,7 +81,10 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
     """
     given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
     flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
-    preset = _preset(flags.get("preset", "default"))
+    preset_name = flags.get("preset", "default")
+    preset = _preset(preset_name)
+    if preset_name not in PRESETS:
+        check_imports(preset, flags, f"the preset file {preset_name}")
     env_id = {**preset, **flags}.get("env_id", TrainConfig.env_id)
     for name in sorted(inapplicable(env_id)):
         if name in flags:

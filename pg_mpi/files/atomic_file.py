@@ -77,9 +77,10 @@ def exists(path: str) -> bool:
 
 def make_folder(path: str) -> None:
     """Make a folder and its parents, if they are missing. Their names are durable."""
+    path = os.path.abspath(path)
     if os.path.isdir(path):
         return
-    parent = os.path.dirname(os.path.abspath(path))
+    parent = os.path.dirname(path)
     make_folder(parent)
     try:
         os.mkdir(path)

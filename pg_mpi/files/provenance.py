@@ -1,5 +1,6 @@
 """Provenance of a run: command, commit, versions, job."""
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -18,7 +19,7 @@ def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: 
     """Provenance of a start, for ``config.json``: command, commit, versions, ranks and their places."""
     from importlib import metadata
 
-    versions = {"python": platform.python_version(), "pg_mpi": __version__}
+    versions = {"python": platform.python_version(), "pg_mpi": __version__, "cpu": cpu()}
     versions.update({name: metadata.version(name) for name in PACKAGES})
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -30,6 +31,29 @@ def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: 
         "places": places,
         "job": {key: os.environ[key] for key in JOB if key in os.environ},
     }
+
+
+def cpu() -> str:
+    """The kind of this machine's processor, as its kernel names it."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def changes(before: Any, now: dict[str, Any]) -> list[str]:
+    """What may change bits between two starts, ``provenance`` of each: lines such as ``numpy 2.1.0, now 2.2.0``."""
+    told = []
+    earlier = before.get("versions") if isinstance(before, dict) else None
+    for name, value in now["versions"].items():
+        known = earlier.get(name) if isinstance(earlier, dict) else None
+        if isinstance(known, str) and known != value:
+            told.append(f"{name} {known}, now {value}")
+    known = before.get("mpi") if isinstance(before, dict) else None
+    if isinstance(known, str) and known != now["mpi"]:
+        told.append(f"MPI {known}, now {now['mpi']}")
+    return told
 
 
 def commit_of_source() -> str | None:

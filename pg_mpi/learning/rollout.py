@@ -29,6 +29,7 @@ class Env:
     Args:
         env_spec: the specification, such as ``AtariSpec``. It makes the emulator and the encoder.
         game: an existing emulator with a new game, or None.
+        update: after which the env begins, for its random streams: not 0 if its state was lost in between.
 
     Attributes:
         observation: the policy's next input; for Atari games the active inputs, int64 (n,).
@@ -47,10 +48,12 @@ class Env:
     preference: list[float] | None
     observation: Any
 
-    def __init__(self, index: int, config: TrainConfig, env_spec: EnvSpec, game: Environment | None = None) -> None:
+    def __init__(
+        self, index: int, config: TrainConfig, env_spec: EnvSpec, game: Environment | None = None, update: int = 0
+    ) -> None:
         self.index = index
-        roles = (STICKY, ACTIONS, SHUFFLE)
-        self._streams = sticky, self.action_rng, self.shuffle = [stream(config.seed, role, index) for role in roles]
+        streams = [stream(config.seed, role, index, update) for role in (STICKY, ACTIONS, SHUFFLE)]
+        self._streams = sticky, self.action_rng, self.shuffle = streams
         self.recovers = env_spec.recovers
         self._make: Callable[[], Environment] = lambda: env_spec.make_game(config, sticky)
         self.game = game or self._make()

@@ -59,10 +59,10 @@ class RunningNorm:
         return np.concatenate(([len(seen)], away.sum(axis=0), (away * away).sum(axis=0)))
 
     def merge(self, sums: Floats) -> None:
-        """Merge the sums over all envs of a round into ``state``."""
+        """Merge the sums over all envs of a round into ``state``; sums that are not finite are left out."""
         (before,), mean, squares = _parts(self.state)
         (count,), shift, about = _parts(sums)
-        if count:
+        if count and np.isfinite(sums).all():
             step = shift / count  # from the old mean to the mean of the round
             total = before + count
             squares += about - count * step**2 + step**2 * before * count / total

@@ -137,7 +137,7 @@ def save_checkpoint(
     """Write ``content``, (arrays, facts), as the folder's checkpoint after ``env_steps``. Raises ``RunError``."""
     path = checkpoint_file.path_of(folder.checkpoints, env_steps)
     arrays, _ = content
-    for name in ("theta", "optimizer"):
+    for name in arrays.keys() & {"theta", "optimizer", "running_norm"}:
         if not np.isfinite(arrays[name]).all():
             raise RunError(
                 f"after {env_steps:,} steps the {name} is not finite and is not saved: resume from "

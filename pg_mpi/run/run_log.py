@@ -8,6 +8,7 @@ from typing import Any
 from pg_mpi import STARTED, __version__
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
+from pg_mpi.files import provenance
 from pg_mpi.files.atomic_file import write_json, writing
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
 from pg_mpi.files.run_folder import RunFolder
@@ -36,7 +37,9 @@ class RunLog:
                 "env_steps": counters.env_steps,
                 "was_done": folder.reopen(),
             }  # close() writes it again if the run is finished
+            earlier = folder.starts()
             restarts = folder.begin(dataclasses.asdict(config), facts)
+        self._changes = provenance.changes(earlier[-1], facts) if earlier else []
         self.take_over(config, folder, counters)
         return self._log.seconds_before, restarts
 
@@ -71,6 +74,8 @@ class RunLog:
             say(line)
         if resumed_from:
             say(f"resumed from {resumed_from}: update {self._counters.update}, {self._counters.env_steps:,} steps")
+            if self._changes:
+                say(f"changed since the last start, so bits may differ: {'; '.join(self._changes)}")
         else:
             say(f"new run in {self._folder.path}")
 

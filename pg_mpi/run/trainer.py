@@ -244,7 +244,8 @@ class Trainer:
             self.keep()
 
     def _make_env(self, index: int, game: Environment | None = None) -> Env:
-        return Env(index, self.config, self._env_spec, game)
+        """An env; restored later, or begun anew after the current update with its own random streams."""
+        return Env(index, self.config, self._env_spec, game, self.counters.update)
 
     def _log_loss(self, lost: list[int], begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pg_mpi.config import settings
+from pg_mpi.config.command_line import IMPORTED
 from pg_mpi.config.errors import UsageError, reportable
 from pg_mpi.config.parsers import checked, integer, nearest
 
@@ -76,6 +77,8 @@ def _dimension(path: str, name: str, table: Any) -> Dimension:
     if not isinstance(values, list) or not values:
         raise UsageError(f"{where}: choices must be a list of values")
     values = [checked(FIELDS[name]["parse"], value, where) for value in values]
+    if name in IMPORTED and (code := [value for value in values if ":" in str(value)]):
+        raise UsageError(f"{where} names {code[0]}, which would be imported: give it on the command line")
     if "choices" in table:
         return Dimension(name, choices=tuple(values))
     log, step = table.get("log", False), table.get("step")

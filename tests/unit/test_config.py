@@ -135,3 +135,13 @@ def test_command_line_module_prints_the_run_folder():
     refused = run_folder_of("--sed", "3")
     assert refused.returncode == 2 and not refused.stdout
     assert refused.stderr.startswith("pg_mpi: error: unknown argument --sed (did you mean --seed?)")
+
+
+@pytest.mark.parametrize("name, value", [("features", "evil:Class"), ("policy", "evil:Class"), ("env_id", "evil:make")])
+def test_code_named_by_a_preset_file_needs_the_flag_too(tmp_path, name, value):
+    path = tmp_path / "preset.json"
+    path.write_text(json.dumps({name: value}))
+    flag = f"--{name.replace('_', '-')}"
+    with pytest.raises(UsageError, match=f"names {value}, which would be imported: give {flag} {value} to trust it"):
+        parse_train(["--preset", str(path)])
+    assert getattr(parse_train(["--preset", str(path), flag, value])[0], name) == value

@@ -177,3 +177,15 @@ def test_running_norm_scales_returns_to_deviation_1():
         after = reward + gamma * after * (not end)
         returns.append(after)
     assert norm.reward_factor == pytest.approx(1 / np.std(returns))
+
+
+@pytest.mark.parametrize("reward", [1e200, np.inf, np.nan])
+def test_running_norm_leaves_out_a_round_that_is_not_finite(reward):
+    norm = RunningNorm(np.zeros(1))
+    norm.merge(norm.sums(np.ones((3, 1)), np.arange(3.0)))
+    before = norm.state.copy()
+    with np.errstate(all="ignore"):
+        norm.merge(norm.sums(np.ones((3, 1)), np.array([1.0, reward, 2.0])))
+    np.testing.assert_array_equal(norm.state, before)
+    norm.merge(norm.sums(np.ones((3, 1)), np.arange(3.0)))
+    assert np.isfinite(norm.state).all() and norm.state[0] == 6

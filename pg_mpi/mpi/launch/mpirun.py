@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,9 @@ from pg_mpi.mpi.launch.nodes import pbs_nodes, scheduled_slots
 #: Environment variables that ranks on other nodes need.
 TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
 TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", "PBS_JOBID")
+
+
+NO_HOME = "/nonexistent"  # as Debian's accounts without a home have
 
 
 class Flavour(NamedTuple):
@@ -38,10 +40,13 @@ FLAVOURS = {
 
 
 def ensure_home() -> None:
-    """Set ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it."""
+    """Set ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it.
+
+    Without a home it is a folder that does not exist, because an MPI reads settings there.
+    """
     if "HOME" not in os.environ:
         home = os.path.expanduser("~")
-        os.environ["HOME"] = home if os.path.isdir(home) else tempfile.gettempdir()
+        os.environ["HOME"] = home if os.path.isdir(home) else NO_HOME
 
 
 def parse_flavour(text: str) -> Flavour | None:

@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +20,13 @@ FOLDER = re.compile(r"(?:ompi|prted?)\.(\d+)")  # the process of mpirun
 ALL_SEEN = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 
 
-def remove(memory: str = "/dev/shm", temporary: str | None = None) -> None:
-    """Remove stale segments and folders. Never raises ``OSError``."""
+def remove(memory: str = "/dev/shm", temporary: str = "/tmp") -> None:
+    """Remove stale segments and folders. Never raises ``OSError``.
+
+    ``temporary``: by default /tmp. Hosts may share a folder that TMPDIR names, and their processes are not seen here.
+    """
     with contextlib.suppress(OSError):
-        _remove(Path(memory), Path(temporary or tempfile.gettempdir()))
+        _remove(Path(memory), Path(temporary))
 
 
 def _remove(memory: Path, temporary: Path) -> None:
