@@ -63,7 +63,6 @@ def main(world: Collectives, argv: list[str]) -> int:
     """Evaluate with the arguments of the command line. Collective: every rank must call this."""
     args, config, env_spec, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()
-    saved_run.check_size(config, weights["theta"])
     policy = factory.make_policy(config, env_spec)
     saved_run.fill_policy(policy, weights)
     network = cast(Network, RandomPolicy(env_spec, config.squash)) if args.random else policy.expand()
@@ -164,6 +163,7 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, TrainConf
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found
         config, env_spec = saved_run.config_of(path, facts), saved_run.env_spec_of(arrays, facts)
+        saved_run.check_size(config, env_spec, arrays)
         for name in (config.env_id, config.policy, config.features):
             if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
                 raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")

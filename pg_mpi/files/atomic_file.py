@@ -65,6 +65,29 @@ def keep_copy(path: str, consequence: str) -> None:
     print(f"pg_mpi: warning: {path} is damaged: {consequence}; a copy is {copy}", file=sys.stderr, flush=True)
 
 
+def is_torn(path: str) -> bool:
+    """Whether a file's last line has no end, because its writer was killed or is about to go on. False without one."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # empty
+            return False
+        raise
+
+
+def drop_torn_line(path: str) -> None:
+    """Remove the last line if it has no end; a copy is kept. No other process may write meanwhile."""
+    if is_torn(path):
+        keep_copy(path, "its last line is incomplete and is removed")
+        with open(path, "rb+") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
+            os.fsync(file.fileno())
+
+
 def exists(path: str) -> bool:
     """Whether a file or folder is there. Raises ``SystemFault`` if the file system does not say."""
     with system_faults(f"{path} cannot be read"):

@@ -11,7 +11,9 @@ from typing import Any, TextIO
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.files.atomic_file import keep_copy, write_text
+from pg_mpi.files.atomic_file import keep_copy, make_folder, write_text
+
+FLUSH_EVERY = 10.0  # seconds between flushes of TensorBoard files
 
 
 class MetricsLog:
@@ -154,17 +156,33 @@ class TensorBoard:
             raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
 
     def __init__(self, folder: str, env_steps: int) -> None:
-        """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged."""
-        from tensorboardX import SummaryWriter
+        """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged.
 
-        self._writer = SummaryWriter(folder, purge_step=env_steps + 1 if env_steps else None)
+        There is no thread: ``SummaryWriter`` would block for ever after an error of the disk.
+        """
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto import event_pb2
+
+        make_folder(folder)
+        self._proto, self._flushed = event_pb2, time.monotonic()
+        self._writer = EventsWriter(os.path.join(folder, "events"))
+        if env_steps:
+            self._add(step=env_steps + 1, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
+
+    def _add(self, **content: Any) -> None:
+        self._writer.write_event(self._proto.Event(wall_time=time.time(), **content))
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """Add one update."""
+        """Add one update. Raises ``OSError``."""
+        from tensorboardX.summary import scalar
+
         for tag, name in self.TAGS.items():
             if metrics[name] is not None:
-                self._writer.add_scalar(tag, metrics[name], metrics["env_steps"])
+                self._add(step=metrics["env_steps"], summary=scalar(tag, metrics[name]))
+        if time.monotonic() > self._flushed + FLUSH_EVERY:
+            self._flushed = time.monotonic()
+            self._writer.flush()
 
     def close(self) -> None:
-        """Flush and close the files."""
+        """Flush and close the files. Raises ``OSError``."""
         self._writer.close()

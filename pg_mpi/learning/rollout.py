@@ -110,11 +110,13 @@ class Env:
 
     def restore(self, arrays: Mapping[str, NDArray[np.uint8]], facts: Mapping[str, Any]) -> None:
         """Restore ``state`` bit for bit. A game that cannot be saved is replaced by a new one."""
-        for rng, state in zip(self._streams, facts["streams"]):
+        for rng, state in zip(self._streams, facts["streams"], strict=True):
             rng.bit_generator.state = state
         if self.game.restore(arrays["emulator"].tobytes()):
             self.observation = self.encoder.restore(arrays["encoder"].tobytes())
             self.score, self.steps = facts["score"], facts["steps"]
+            if not math.isfinite(self.score) or self.steps < 0:
+                raise ValueError(f"a game of score {self.score} after {self.steps} steps")
             self.paid = bool(facts["paid"])
             self.preference = self._saved_preference(facts["preference"])
         else:

@@ -70,7 +70,21 @@ class Counters:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state``."""
-        self.update, self.env_steps, self.games = (int(state[name]) for name in ("update", "env_steps", "games"))
-        self.recent = deque(((score + 0, int(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
-        self.emulator_errors = int(state["emulator_errors"])
+        """Continue from ``state``. Raises ``ValueError`` or ``KeyError`` for a malformed one."""
+        for name in ("update", "env_steps", "games", "emulator_errors"):
+            setattr(self, name, count(state[name]))
+        self.recent = deque(((number(score), count(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
+
+
+def count(value: Any) -> int:
+    """``value`` if it is a count, else a ``ValueError``."""
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def number(value: Any) -> float:
+    """``value`` if it is a finite number, else a ``ValueError``."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a finite number")
+    return cast(float, value)

@@ -85,6 +85,7 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start
     check_settings(config, ranks, given)
     _check_progress(folder, config, saved_run.steps_of(facts))
     env_spec = saved_run.env_spec_of(arrays, facts)
+    saved_run.check_size(config, env_spec, arrays)
     factory.try_out(config, env_spec)
     if own:
         checkpoint_file.set_aside(folder.path, path)

@@ -111,7 +111,8 @@ class RunLog:
     def close(self, reason: str, finished: bool, waited: float) -> None:
         """Print the reason for the end, ``waited`` seconds after a signal; mark the folder DONE if finished."""
         if self._tensorboard:
-            self._tensorboard.close()
+            with writing(self._folder.path):
+                self._tensorboard.close()
         if self.metrics:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}

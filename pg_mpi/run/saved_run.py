@@ -12,6 +12,7 @@ from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.policy.interface import Policy
+from pg_mpi.run.counters import count
 
 FORMAT = 4
 Saved = tuple[Arrays, dict[str, Any]]  # arrays and facts of a checkpoint
@@ -54,7 +55,7 @@ def config_of(path: str, facts: Any) -> TrainConfig:
 def steps_of(facts: dict[str, Any]) -> int:
     """The agent steps of the saved run. Raises ``CheckpointError``."""
     with checking():
-        return int(facts["counters"]["env_steps"])
+        return count(facts["counters"]["env_steps"])
 
 
 def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int) -> int:
@@ -79,12 +80,12 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
     return envs // ranks
 
 
-def check_size(config: TrainConfig, theta: NDArray[Any]) -> None:
-    """Raise ``CheckpointError`` for settings that need far more parameters than were saved."""
-    if config.policy == "usual" and config.hidden > theta.size:
-        error = CheckpointError(f"the checkpoint has {theta.size} parameters, too few for {config.hidden} hidden units")
-        error.agreed = True
-        raise error
+def check_size(config: TrainConfig, env_spec: EnvSpec, arrays: Arrays) -> None:
+    """Raise ``CheckpointError`` if the first layer alone needs more parameters than were saved."""
+    with checking():
+        there, inputs = arrays["theta"].size, env_spec.inputs(config)
+        if config.policy == "usual" and config.hidden * inputs > there:
+            raise ValueError(f"{there} parameters are too few for {config.hidden} hidden units on {inputs} inputs")
 
 
 def fill_policy(policy: Policy, arrays: Arrays) -> None:

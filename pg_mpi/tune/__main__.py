@@ -83,12 +83,21 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
 
     def progress() -> None:
         dog.feed()
+        show()
+
+    def show() -> None:
         if board:
             with contextlib.suppress(Exception):  # a display error must not fail a trial
                 board.refresh()
 
     stopped = work(group, ours, plan, Until(stop, plan.max_walltime), progress)
-    world.meet(progress)
+    last = time.monotonic() + plan.budget  # no trial that is being played takes longer
+
+    def wait() -> None:
+        """Let the watchdog end a job with a rank that does not come back."""
+        progress() if time.monotonic() < last else show()
+
+    world.meet(wait)
     (stopped,) = world.any(stopped)
     return cast(int, world.on_root(_close, board, plan, argv, world.size, stopped))
 

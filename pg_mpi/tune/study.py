@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.random_streams import TUNE, stream
+from pg_mpi.files.atomic_file import drop_torn_line, is_torn
 from pg_mpi.files.folder_lock import take_lock
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.tune.space import Dimension
@@ -63,13 +64,21 @@ class Study:
     def __init__(self, path: str, dimensions: list[Dimension], trials: int, seed: int) -> None:
         import optuna
         from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
+        from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
         self._optuna, self.dimensions, self._trials, self._seed = optuna, dimensions, trials, seed
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
-        storage = JournalStorage(JournalFileBackend(os.path.abspath(path)))  # Optuna's lock is a symlink to it
+        path = os.path.abspath(path)  # Optuna's lock is a symlink to it
+        lock = JournalFileSymlinkLock(path)
+        if is_torn(path):  # else the next record would be appended to that line, and no start could read it
+            lock.acquire()
+            try:
+                drop_torn_line(path)
+            finally:
+                lock.release()
+        storage = JournalStorage(JournalFileBackend(path, lock))
         self._study = optuna.create_study(
             storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
         )

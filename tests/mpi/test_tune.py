@@ -1,13 +1,16 @@
 """Studies of concurrent trials under MPI: trials that complete, fail, are killed and are resumed."""
 
 import json
+import os
 import signal
 import sys
 import time
 
 import pytest
-from jobs import ROOT, STEPS, command, end, finish, one_line, run, start
+from jobs import ROOT, STEPS, command, end, finish, one_line, ranks_of, run, start, wait_for_updates
 
+from pg_mpi.tune.space import Dimension
+from pg_mpi.tune.study import Study
 from scaling.csv_io import read_csv
 
 pytestmark = pytest.mark.mpi
@@ -127,6 +130,30 @@ def test_two_jobs_share_a_study_and_one_stops_at_a_signal(tmp_path):
     assert [row["slot"] for row in rows] == list(range(5))
     assert {row["state"] for row in rows} <= {"complete", "pruned"}
     end(stopping), end(continuing)
+
+
+def test_stopped_rank_ends_the_study(tmp_path):
+    """The rank that waits for it has no trial of its own, and feeds its watchdog no longer than a trial may take."""
+    (tmp_path / "space.toml").write_text(SPACE)
+    args = ["--space", "space.toml", "--trials", 1, "--budget", 4, "--watchdog", 3, *WITHOUT_STEPS]
+    job = start(command(2, "pg_mpi.tune", *args), tmp_path)
+    wait_for_updates(job, tmp_path, run="tune.trials/0000")
+    os.kill(ranks_of(job)[0], signal.SIGSTOP)
+    result = finish(job, limit=40)
+    assert result.returncode not in (0, 75)
+    assert "saw no update end for 3 s: the job ends" in result.stderr
+
+
+def test_journal_with_a_torn_last_line_is_continued(tmp_path):
+    path = tmp_path / "tune.journal"
+    for torn in (b"", b'{"op_code": 4, "wor'):
+        with open(path, "ab") as file:
+            file.write(torn)
+        study = Study(str(path), [Dimension("gamma", low=0.9, high=0.99)], 4, 0)
+        task = study.next_task()
+        study.tell("complete", 1.5)
+    assert task.slot == 1 and [row.score for row in study.rows()] == [1.5, 1.5]
+    assert path.with_suffix(".journal.damaged").read_bytes().endswith(torn) and torn not in path.read_bytes()
 
 
 def faulty_environment():

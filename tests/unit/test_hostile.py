@@ -118,6 +118,12 @@ FORGED = {
     "invalid codes": lambda arrays, facts: facts.update(codes="fire"),
     "no counters": lambda arrays, facts: facts.update(learner={}),
     "counters of strings": lambda arrays, facts: facts["counters"].update(recent="none"),
+    "a score of text": lambda arrays, facts: facts["counters"].update(recent=[["21", 100]]),
+    "an infinite score": lambda arrays, facts: facts["counters"].update(recent=[[float("inf"), 100]]),
+    "negative steps": lambda arrays, facts: facts["counters"].update(env_steps=-5),
+    "a game of text": lambda arrays, facts: facts["envs"][0].update(score="21"),
+    "a game of negative steps": lambda arrays, facts: facts["envs"][0].update(steps=-1),
+    "missing streams": lambda arrays, facts: facts["envs"][0]["streams"].pop(),
     "envs is not a list": lambda arrays, facts: facts.update(envs=7),
     "no envs": lambda arrays, facts: facts.update(envs=[]),
     "streams without a state": lambda arrays, facts: facts["envs"][0].update(streams=[{}, {}, {}]),
@@ -155,3 +161,17 @@ def test_checkpoint_of_another_version_is_refused(tmp_path, saved, version, mess
     with pytest.raises(CheckpointError, match=f"other.npz {message}"):
         resume(path, tmp_path / "run")
     assert not checkpoint_file.candidates(str(tmp_path / "run"))
+
+
+def test_forged_number_of_hidden_units_makes_no_large_policy(tmp_path, saved):
+    """The settings ask for more parameters than the file has, as those of the command line do."""
+    arrays, facts, _ = saved
+    facts = json.loads(json.dumps(facts))
+    facts["identity"]["hidden"] = 5000
+    path = tmp_path / "forged.npz"
+    checkpoint_file.save(str(path), dict(arrays), facts)
+    with pytest.raises(UsageError, match="parameters are too few for 5000 hidden units on"):
+        Trainer(
+            World(),
+            *parse_train(["--run-dir", str(tmp_path / "run"), "--resume", str(path), *ARGS, "--hidden", "5000"]),
+        )

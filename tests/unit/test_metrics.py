@@ -2,12 +2,13 @@
 
 import io
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.files.metrics_file import MetricsLog, Progress, clock
+from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard, clock
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run.counters import Counters
 
@@ -113,3 +114,13 @@ def test_live_progress_rewrites_one_line():
 
 def test_clock_formats_seconds():
     assert clock(3723.9) == "1:02:03"
+
+
+def test_full_disk_under_tensorboard_is_an_error_at_once(tmp_path, monkeypatch):
+    """Its own writer's thread would end, and the next writes would block."""
+    monkeypatch.setitem(sys.modules, "torch", None)  # else tests/torch is taken for it
+    board = TensorBoard(str(tmp_path / "tensorboard"), 0)
+    with open("/dev/full", "wb", buffering=0) as full:
+        board._writer._py_recordio_writer._writer = full
+        with pytest.raises(OSError, match="No space left"):
+            board.write(dict.fromkeys(TensorBoard.TAGS.values(), 0.5) | {"env_steps": 7})
