@@ -1,8 +1,11 @@
 """Jobs on several hosts over TCP and ssh, without a batch system."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jobs
@@ -66,6 +69,44 @@ def test_several_ranks_on_each_of_two_hosts(hosts, tmp_path):
     done = run_on_hosts(hosts, tmp_path, 2, "pg_mpi.train", *flags, slots=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 ranks on 2 hosts (n1, n2)" in done.stdout and (tmp_path / "run" / "DONE").exists()
+
+
+#: The launcher, with less patience.
+LAUNCHER = "import sys; from pg_mpi.mpi.launch import launcher as l; l.GONE, l.LOOKS = 2, 0.5; sys.exit(l.main())"
+
+
+def test_elastic_job_outlives_the_ranks_of_the_launchers_host(hosts, tmp_path):
+    (tmp_path / "nodes").write_text("n1\nn2\n", encoding="utf-8")
+    folder = str(tmp_path / "run")
+    flags = ["--elastic", "--run-dir", folder, *SMALL, "--sync", "steps", "--num-steps", "64", "--minibatch-size", "64"]
+    line = [sys.executable, "-c", LAUNCHER, "-n", "2", "--", "pg_mpi.train", *flags]
+    environment = {"PBS_NODEFILE": str(tmp_path / "nodes"), **hosts.environment}
+    job = jobs.start(hosts.command("n1", *map(str, line)), tmp_path, **environment)
+    try:
+        jobs.wait_for_updates(job, tmp_path, 2)
+        (rank,) = [
+            int(entry.name)
+            for entry in Path("/proc").glob("[0-9]*")
+            if folder.encode() in read(entry / "cmdline") and b"OMPI_COMM_WORLD_RANK=0\0" in read(entry / "environ")
+        ]
+        os.kill(rank, signal.SIGKILL)
+        time.sleep(6)
+        before = len(jobs.metrics(tmp_path))
+        jobs.wait_for_updates(job, tmp_path, before + 5)
+        assert jobs.metrics(tmp_path)[-1]["ranks"] == 1
+        job.send_signal(signal.SIGTERM)
+        stopped = jobs.finish(job, 60)
+        assert stopped.returncode == 75, stopped.stderr
+    finally:
+        jobs.end(job)
+
+
+def read(path):
+    """The bytes of a file of /proc; none if the process has ended."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def test_doctor_reports_a_slow_link(hosts, tmp_path):

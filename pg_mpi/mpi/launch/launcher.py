@@ -16,7 +16,8 @@ stays in the terminal's foreground and translates the signals that it receives:
     ==================  =====================================================================
 
 If the link to another host is cut, the ranks on both sides end by their watchdogs, but Open MPI's mpirun waits for
-that host without limit. The launcher kills it a minute after its last rank on this host has ended (Linux only).
+that host without limit. The launcher kills it a minute after its last rank on this host has ended (Linux only), but not
+with ``--elastic``, where ranks on other hosts continue without those of this host.
 
 A signal in the first second or so, before the ranks handle signals, ends the job without a checkpoint: USR1
 kills a program without a handler. When mpirun is killed, the launcher kills its ranks (Open MPI's would run
@@ -40,7 +41,7 @@ import time
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.mpi.launch.mpirun import ensure_home, launcher_for, start_command, system_mpi, usable_threads
+from pg_mpi.mpi.launch.mpirun import ensure_home, is_elastic, launcher_for, start_command, system_mpi, usable_threads
 
 RUN_AGAIN = 75
 #: Signals sent for the 1st, 2nd, ... request to stop, and the number of the first request that kills.
@@ -85,8 +86,10 @@ class LocalRanks:
         return False
 
 
-def run(command: list[str]) -> int:
+def run(command: list[str], needs_local_ranks: bool = True) -> int:
     """Run mpirun in its own session, translate signals as in the table above, and return the exit code.
+
+    ``needs_local_ranks``: kill mpirun if all ranks on this host have ended long ago.
 
     Signals stay blocked, and this function waits for them one by one. No handler interrupts it, and a signal
     that arrives while mpirun starts is not lost.
@@ -107,7 +110,7 @@ def run(command: list[str]) -> int:
     while job.poll() is None:
         came = signal.sigtimedwait(awaited, LOOKS)
         received = came.si_signo if came else None
-        if ranks.long_gone():
+        if needs_local_ranks and ranks.long_gone():
             print("pg_mpi: all ranks on this host have ended, but mpirun has not: killing it", file=sys.stderr)
             job.kill()
             job.wait()
@@ -144,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("name a module to run, and at least one rank")
     try:
         launcher = launcher_for(job, options.launcher)
-        code = run([*start_command(launcher, ranks), sys.executable, "-m", *job])
+        code = run([*start_command(launcher, ranks), sys.executable, "-m", *job], needs_local_ranks=not is_elastic(job))
     except UsageError as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         return 2

@@ -156,10 +156,14 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
     return [mpirun, *options, "-n", str(ranks)]
 
 
+def is_elastic(words: Iterable[str]) -> bool:
+    """Whether the trainer's flags let a job survive failed ranks."""
+    return any(word.split("=")[0] == "--elastic" for word in words)
+
+
 def launcher_for(words: Iterable[str], launcher: str = "mpirun") -> str:
     """Return the launcher with the options for the trainer's flags: ``--elastic`` needs ULFM."""
-    elastic = any(word.split("=")[0] == "--elastic" for word in words)
-    kind = flavour(find_mpirun()) if elastic and launcher == "mpirun" else None
+    kind = flavour(find_mpirun()) if is_elastic(words) and launcher == "mpirun" else None
     return "mpirun --with-ft ulfm" if kind and kind.name == "Open MPI" and kind.major >= 5 else launcher
 
 
