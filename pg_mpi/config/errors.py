@@ -61,7 +61,8 @@ def reportable(error: BaseException) -> UsageError | RunError | None:
         return error
     about: SystemFault | None = None
     if isinstance(error, MemoryError):
-        about = SystemFault(f"out of memory ({one_line(error)}): use fewer ranks on each node, or raise the limit")
+        line = f"out of memory{f' ({reason})' if (reason := one_line(error)) else ''}"
+        about = SystemFault(f"{line}: use fewer ranks on each node, or raise the limit")
     elif isinstance(error, OSError) and error.errno in MAY_PASS | REFUSED:
         line = f"{error.filename or 'a file'}: {error.strerror}: fix that and run the same command again"
         about = SystemFault(line, error.errno in MAY_PASS)

@@ -1,9 +1,11 @@
 """Unusual environments: shared, unwritable or oddly named run folders, no HOME, little disk space, other clocks."""
 
 import os
+import shutil
 import sys
 
-from jobs import STEPS, command, end, finish, one_line, run, start, wait_for_updates
+import numpy as np
+from jobs import STEPS, command, end, finish, newest, one_line, run, start, wait_for_updates
 from outcome import fault
 
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -143,3 +145,22 @@ def backward_clock(outcome, folder, tries, seed):
             line = [*mpirun_command(2), sys.executable, "-c", code, "--run-dir", "run", *map(str, RUN)]
             result = run(line, folder)
             assert result.returncode == 0, f"wrong: {result.stderr}"
+
+
+@fault("little memory: starts of a run under address-space limits", tries=8, full=120)
+def little_memory(outcome, folder, tries, seed):
+    """One line or success. Below some 330 MB the MPI library or numpy does not start, and says so itself."""
+    line = [sys.executable, "-m", "pg_mpi.train", "--run-dir"]
+    assert run([*line, "run", "--total-timesteps", "1000"], folder).returncode == 0
+    content = newest(folder)[1]
+    for number, limit in enumerate(np.linspace(200, 560, tries)):
+        with outcome.attempt():
+            name = f"run-{number}"
+            shutil.copytree(folder / "run", folder / name)
+            under = ["sh", "-c", f'ulimit -v {int(1024 * limit)}; exec "$@"', "sh"]
+            result = run([*under, *line, name, "--total-timesteps", "2000"], folder)
+            assert not list((folder / name).rglob("*.damaged*")), f"lost: {limit:.0f} MB: a good file is set aside"
+            assert content in [path.read_bytes() for path in (folder / name).rglob("*.npz")], "lost: the checkpoint"
+            if "pg_mpi: error: " in result.stderr:
+                assert result.returncode == 1 and "out of memory" in one_line(result)
+            shutil.rmtree(folder / name)
