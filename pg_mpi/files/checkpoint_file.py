@@ -106,11 +106,11 @@ def load(path: str) -> tuple[Arrays, dict[str, Any]]:
         with _Reader(path) as raw:
             try:
                 return _content(raw, about.st_size)
-            except MemoryError:
-                raise
             except Exception as error:  # for damaged bytes the zip and npy parsers raise errors of any type
                 if raw.fault:
                     raise raw.fault from None
+                if isinstance(error, (MemoryError, SystemError)) or type(error) is RuntimeError:
+                    raise MemoryError from None  # CPython raises the last two where an allocation fails
                 reason = one_line(error) or type(error).__name__
     raise CheckpointError(f"{path} is not a usable checkpoint: {reason}")
 
@@ -158,7 +158,8 @@ def _arrays(archive: zipfile.ZipFile) -> Arrays:
     """Read all arrays of an uncompressed npz, each checked against its header."""
     content = {}
     for member in archive.infolist():
-        if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+        encrypted = member.flag_bits & 1
+        if member.compress_type != zipfile.ZIP_STORED or encrypted or not member.filename.endswith(".npy"):
             raise ValueError(f"unexpected member {member.filename!r}")
         with archive.open(member) as file:
             content[member.filename[:-4]] = _array(file, member.file_size)

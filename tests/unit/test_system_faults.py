@@ -5,6 +5,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -277,3 +279,33 @@ def test_missing_file_is_no_checkpoint(tmp_path):
         checkpoint_file.load(str(tmp_path / "missing.npz"))
     with pytest.raises(CheckpointError, match="not a file"):
         checkpoint_file.load(str(tmp_path))
+
+
+#: Loads a checkpoint again and again, with the N-th allocation failing; prints the kinds of errors.
+ALLOCATIONS = """
+import collections, sys, _testcapi
+from pg_mpi.files import checkpoint_file
+
+folder, most = sys.argv[1], int(sys.argv[2])
+checkpoint_file.load_newest(folder, print)
+kinds = collections.Counter()
+for number in range(most):
+    _testcapi.set_nomemory(number, number + 1)
+    try:
+        checkpoint_file.load_newest(folder, print)
+        kind = "loaded"
+    except BaseException as error:
+        _testcapi.remove_mem_hooks()
+        kind = type(error).__name__
+    _testcapi.remove_mem_hooks()
+    kinds[kind] += 1
+print(*sorted(kinds))
+"""
+
+
+def test_failed_allocation_is_not_a_damaged_checkpoint(saved):
+    """Each allocation of the loader fails in turn: CPython itself turns some into errors of other types."""
+    pytest.importorskip("_testcapi", reason="this Python is built without its test module")
+    line = [sys.executable, "-c", ALLOCATIONS, str(saved), "2000"]
+    result = subprocess.run(line, capture_output=True, text=True)
+    assert result.stdout == "MemoryError SystemFault loaded\n", result.stdout + result.stderr
