@@ -79,6 +79,8 @@ def verdict(
             f"the last 100 games average {counters.return_mean:+.2f}: target {config.target_return:g} reached",
             FINISHED,
         )
+    if world.size < config.min_ranks:
+        return f"{world.size} ranks are left, fewer than --min-ranks {config.min_ranks}", STOPPED
     out_of_time = config.max_walltime is not None and world.clock() - STARTED >= config.max_walltime
     signalled, out_of_time = world.any(stop.reason() is not None, out_of_time)
     if signalled:
@@ -91,6 +93,10 @@ def verdict(
 def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
     config, given = parse_train(argv)
     launch_env.check_launch(ranks, config.expect_ranks)
+    if config.min_ranks > 1 and not config.elastic:
+        raise UsageError("--min-ranks has no effect without --elastic: leave it out, or give --elastic too")
+    if config.min_ranks > ranks:
+        raise UsageError(f"--min-ranks {config.min_ranks} is more than the {ranks} ranks there are: give a smaller one")
     if config.elastic and not can_shrink:
         raise UsageError(
             "--elastic needs an MPI that survives failed ranks: use Open MPI 5 and mpirun --with-ft ulfm, as make "

@@ -92,6 +92,19 @@ def duration(text: Any) -> float:
     return total
 
 
+def updates_or_time(text: Any) -> int | float:
+    """Parse a number of updates: an int; or a time such as ``90s``, ``10m``, ``2h`` or 00:10:00: seconds, a float."""
+    if isinstance(text, float):  # as a run's config.json holds seconds
+        return duration(text)
+    unit = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(text))
+    try:
+        if unit:
+            return duration(float(unit[1]) * {"s": 1, "m": 60, "h": 3600}[unit[2]])
+        return duration(text) if ":" in str(text) else integer()(text)
+    except ValueError:
+        raise ValueError("a number of updates, or a time such as 10m or 00:10:00") from None
+
+
 def boolean(text: object) -> bool:
     """Parse ``true`` or ``false``."""
     names = {"true": True, "false": False}

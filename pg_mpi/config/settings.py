@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text
+from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text, updates_or_time
 
 # What a setting applies to, if not to every run:
 ATARI = "Atari games"
@@ -117,7 +117,12 @@ class TrainConfig:
         False, boolean, "bitwise-equal results on any number of ranks with the same envs, at some cost in speed"
     )
 
-    checkpoint_every: int = _setting(50, integer(), "updates between checkpoints", False)
+    checkpoint_every: int | float = _setting(
+        50,
+        updates_or_time,
+        "updates between checkpoints, or a time such as 10m",
+        False,
+    )
     keep_checkpoints: int = _setting(3, integer(), "number of checkpoints kept in the folder", False)
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
@@ -132,6 +137,9 @@ class TrainConfig:
         boolean,
         "continue without failed ranks, with their envs on the survivors; needs mpirun --with-ft ulfm",
         False,
+    )
+    min_ranks: int = _setting(
+        1, integer(), "with --elastic: checkpoint and exit 75 if fewer ranks than this are left", False
     )
     idle_starts: int = _setting(
         10, integer(0), "refuse to start after this many starts in a row without a new checkpoint; 0: never", False

@@ -59,6 +59,7 @@ class Trainer:
         self._learner: Learner = parts.make_learner(config, policy, world, self._phases)
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
+        self._saved_at = world.clock()
         self._stats: dict[str, Any] | None = None  # metrics of the newest update
         self._flops = 0  # of this rank's sampling since it started
         self._played = 0  # steps of this rank in the newest round
@@ -170,7 +171,7 @@ class Trainer:
         """Check the weights and save the run, each when it is due."""
         if self.counters.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.counters.update)
-        if self._unsaved >= self.config.checkpoint_every:
+        if self._save_is_due():
             self.save()
         if self._copies:
             self._copies.make_ahead()
@@ -185,7 +186,15 @@ class Trainer:
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._run_log:
                 self._run_log.write_ranks(self._restarts, times)
-            self._unsaved = 0
+            self._unsaved, self._saved_at = 0, self._world.clock()
+
+    def _save_is_due(self) -> bool:
+        """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""
+        every = self.config.checkpoint_every
+        if isinstance(every, int):
+            return self._unsaved >= every
+        late = self._world.rank == 0 and self._world.clock() - self._saved_at >= every
+        return self._unsaved > 0 and self._world.any(late)[0]
 
     def _write_checkpoint(self, content: saved_run.Saved) -> None:
         """Write the checkpoint, after the metrics up to it."""

@@ -26,7 +26,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.tune import space, study
 
 REFUSED = {"run_dir", "resume", "total_timesteps", "max_walltime", "target_return", "expect_ranks"}
-REFUSED |= {"track", "trace", "elastic"}
+REFUSED |= {"track", "trace", "elastic", "min_ranks"}
 FINISHED, AGAIN = 0, 75
 
 

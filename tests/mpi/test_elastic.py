@@ -40,6 +40,18 @@ def elastic(ranks, *args, program=("-m", "pg_mpi.train")):
     return [start, "--with-ft", "ulfm", *options, *map(str, python)]
 
 
+def test_too_few_ranks_left_checkpoint_and_exit_75(tmp_path):
+    job = start(elastic(3, "--min-ranks", 3), tmp_path)
+    wait_for_updates(job, tmp_path, 2)
+    os.kill(ranks_of(job)[1], signal.SIGKILL)
+    result = finish(job)
+    assert result.returncode == 75, result.stderr
+    assert "stopped: 2 ranks are left, fewer than --min-ranks 3. Checkpoint saved" in result.stdout
+    assert len(checkpoint_file.load(newest(tmp_path)[0])[1]["envs"]) == 9
+    again = run(command(3, "pg_mpi.train", *FLAGS, "--total-timesteps", 1), tmp_path)
+    assert again.returncode == 0, again.stderr
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The folder of a run that loses no rank."""

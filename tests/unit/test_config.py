@@ -8,7 +8,7 @@ import pytest
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, duration, integer, spans
+from pg_mpi.config.parsers import Parser, duration, integer, spans, updates_or_time
 from pg_mpi.config.settings import TrainConfig
 
 
@@ -145,3 +145,18 @@ def test_code_named_by_a_preset_file_needs_the_flag_too(tmp_path, name, value):
     with pytest.raises(UsageError, match=f"names {value}, which would be imported: give {flag} {value} to trust it"):
         parse_train(["--preset", str(path)])
     assert getattr(parse_train(["--preset", str(path), flag, value])[0], name) == value
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("50", 50), ("2e3", 2000), ("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), ("00:10:00", 600.0), (600.0, 600.0)],
+)
+def test_updates_or_time(text, value):
+    parsed = updates_or_time(text)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "0s", "1.5", "10 m", "m", "1d", "nan", "inf", ""])
+def test_neither_updates_nor_time_is_refused(text):
+    with pytest.raises(UsageError, match="--checkpoint-every must be a number of updates, or a time such as 10m"):
+        parse_train(["--checkpoint-every", text])

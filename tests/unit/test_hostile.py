@@ -4,6 +4,7 @@ import json
 import os
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,3 +176,25 @@ def test_forged_number_of_hidden_units_makes_no_large_policy(tmp_path, saved):
             World(),
             *parse_train(["--run-dir", str(tmp_path / "run"), "--resume", str(path), *ARGS, "--hidden", "5000"]),
         )
+
+
+def test_committed_checkpoint_of_this_format_continues(tmp_path):
+    """A change that this file does not survive needs another ``saved_run.FORMAT``, and another file."""
+    path = Path(__file__).parents[1] / "data" / f"format-{saved_run.FORMAT}.npz"
+    flags = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "16", "--envs-per-rank", "2"]
+    flags += [
+        "--minibatch-size",
+        "32",
+        "--update-epochs",
+        "1",
+        "--resume",
+        str(path),
+        "--run-dir",
+        str(tmp_path / "run"),
+    ]
+    trainer = Trainer(World(), *parse_train(flags))
+    before = trainer.counters.update
+    assert before > 0 and trainer.counters.games > 0
+    trainer.learn(trainer.play())
+    trainer.save()
+    assert checkpoint_file.load_newest(str(tmp_path / "run"), print)[2]["counters"]["update"] == before + 1

@@ -87,3 +87,22 @@ def test_resume_within_a_game_is_bit_exact(tmp_path):
     with open(whole, "rb") as one, open(resumed, "rb") as other:
         assert one.read() == other.read()
     assert checkpoint_file.load(whole)[1]["counters"]["games"] == 2
+
+
+def test_checkpoint_is_due_by_updates_or_by_the_clock(tmp_path):
+    flags = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "8"]
+    world, now = World(), [100.0]
+    world.clock = lambda: now[0]
+    for every, times in (("2", [False, True, False, True]), ("10m", [False, False, False, True])):
+        folder = str(tmp_path / every)
+        trainer = Trainer(world, *parse_train([*flags, "--run-dir", folder, "--checkpoint-every", every]))
+        saved = []
+        trainer.save, save = lambda saved=saved: saved.append(now[0]), trainer.save
+        for due in times:
+            now[0] += 150.0
+            saved.clear()
+            trainer.learn(trainer.play())
+            trainer.keep()
+            assert bool(saved) == due
+            if due:
+                save()

@@ -86,10 +86,10 @@ def _round(costs, ranks, networks, node, cores, minibatch, rng, pool):
     beta = networks[1].beta if ranks > node else 0.0
     counters = GAME_BYTES * ranks * beta
     saved = ranks * settings["envs_per_rank"] * costs.state_bytes * beta
-    saved /= settings["checkpoint_every"]
+    seconds, every = own + sent + touched + small + counters, settings["checkpoint_every"]
     return {
         "samples": total,
-        "seconds": own + sent + touched + small + counters + saved,
+        "seconds": seconds + saved / every * (1 if isinstance(every, int) else seconds),
         "wait": wait,
         "allreduce": sent + touched + counters,
         "bytes": exchanges * size,
