@@ -66,7 +66,7 @@ def real(low: float = -math.inf, high: float = math.inf, open_low: bool = False)
     def parse(text: Any) -> float:
         try:
             number = float(text)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             raise ValueError(wanted) from None
         if not math.isfinite(number) or number > high or number < low or (open_low and number == low):
             raise ValueError(wanted)
@@ -85,7 +85,7 @@ def duration(text: Any) -> float:
     else:
         try:
             total = float(text)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             raise ValueError(wanted) from None
     if not math.isfinite(total) or total <= 0:
         raise ValueError(wanted)

@@ -5,11 +5,13 @@ A study is stored in a journal file, to which any number of jobs can append at o
 unfinished trial was left by a killed job; the group that takes the lock resumes the trial.
 """
 
+import contextlib
 import dataclasses
 import os
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.random_streams import TUNE, stream
 from pg_mpi.files.atomic_file import drop_torn_line, is_torn
 from pg_mpi.files.folder_lock import take_lock
@@ -29,6 +31,18 @@ def check() -> None:
         import optuna  # noqa: F401
     except ImportError:
         raise UsageError("tuning needs an extra package: pip install 'pg_mpi[tune]'") from None
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Context that raises ``UsageError`` for a malformed journal, for which Optuna raises errors of any type."""
+    try:
+        yield
+    except (UsageError, RunError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise UsageError(f"the study {path} is damaged ({reason}): take a good copy, or give another --study") from None
 
 
 @dataclasses.dataclass
@@ -78,20 +92,24 @@ class Study:
                 drop_torn_line(path)
             finally:
                 lock.release()
-        storage = JournalStorage(JournalFileBackend(path, lock))
-        self._study = optuna.create_study(
-            storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
-        )
+        self._path = path
+        with _reading(path):
+            storage = JournalStorage(JournalFileBackend(path, lock))
+            self._study = optuna.create_study(
+                storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
+            )
         self._claim: IO[str] | None
         self._trial: Trial | None
         self._claim = self._trial = None
 
     def check_same(self, settings: dict[str, Any]) -> None:
         """Raise ``UsageError`` if the study was begun with other ``settings``, a JSON-able dict; else store them."""
-        known = self._study.user_attrs.get("settings")
+        with _reading(self._path):
+            known = self._study.user_attrs.get("settings")
         if known is None:
             self._study.set_user_attr("settings", settings)
         elif known != settings:
+            known = known if isinstance(known, dict) else {}
             names = ", ".join(sorted(name for name in settings if known.get(name) != settings[name]))
             raise UsageError(
                 f"the study in {self.folder} was begun with other settings ({names}): give another --study"
@@ -147,15 +165,17 @@ class Study:
 
     def rows(self) -> list[Row]:
         """A ``Row`` for each slot that has a trial."""
-        names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-        found = []
-        for slot, trial in sorted(self._of_slot().items()):
-            values = trial.intermediate_values
-            last = values[max(values)] if values else None
-            score = trial.value if trial.state.name == "COMPLETE" else last
-            state = names.get(trial.state.name, "running")
-            found.append(Row(slot, state, score, dict(trial.params), trial.user_attrs.get("why", "")))
-        return found
+        with _reading(self._path):
+            return [_row(slot, trial) for slot, trial in sorted(self._of_slot().items())]
+
+
+def _row(slot: int, trial: "FrozenTrial") -> Row:
+    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    values = trial.intermediate_values
+    last = values[max(values)] if values else None
+    score = trial.value if trial.state.name == "COMPLETE" else last
+    state = names.get(trial.state.name, "running")
+    return Row(slot, state, score, dict(trial.params), trial.user_attrs.get("why", ""))
 
 
 def folder_of(path: str) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[level]) for level in range(3)]
 
 import files  # noqa: E402
+import fuzz  # noqa: E402
 import hangs  # noqa: E402
 import hosts_  # noqa: E402
 import io_errors  # noqa: E402
@@ -37,7 +38,7 @@ from pg_mpi.files.atomic_file import write_json  # noqa: E402
 from scaling import cli  # noqa: E402
 
 #: Importing them fills FAULTS.
-MODULES = (kills, files, io_errors, power_loss, numbers_, signals_, run_environment, hangs, lost_ranks, hosts_)
+MODULES = (kills, files, fuzz, io_errors, power_loss, numbers_, signals_, run_environment, hangs, lost_ranks, hosts_)
 HEAD = f"{'fault':<62}{'tries':>7}{'lost':>6}{'hung':>6}{'wrong':>7}{'worst, s':>10}"
 
 
