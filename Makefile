@@ -15,7 +15,7 @@ help:  ## list the targets
 # exec: signals sent to make reach the launcher, not a shell.
 train: $(STAMP)  ## train Pong on every core into runs/pong, or resume from its last checkpoint
 	@exec $(PY) -m pg_mpi.mpi.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
-	    pg_mpi.train --run-dir runs/pong --target-return 18 $(ARGS)
+	    pg_mpi.train --preset fast --run-dir runs/pong --target-return 18 $(ARGS)
 
 setup: $(STAMP)  ## set up .venv only
 
@@ -24,6 +24,7 @@ test: $(STAMP)  ## run the tests in parallel, without those of the next four tar
 
 test-batch: $(STAMP)  ## run the job scripts on a local SLURM of four nodes (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh
+	@sh tests/chaos/install.sh
 	@$(PY) -m pytest tests/batch $(ARGS)
 
 test-browser: $(STAMP)  ## test the report in a browser, light and dark (installs Chromium on Debian, as root)

@@ -12,6 +12,9 @@ import jobs
 import pytest
 from submitted import SMALL
 
+sys.path.append(str(Path(__file__).parents[1] / "chaos"))
+from faulty_fs import Mounted, usable  # noqa: E402
+
 pytestmark = pytest.mark.batch
 
 
@@ -107,6 +110,41 @@ def read(path):
         return path.read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
+def test_run_folder_on_a_file_system_that_hosts_share(hosts, tmp_path, locks):
+    """By FUSE, a stand-in for NFS. The second trainer is refused with the first one's host, process and job."""
+    assert usable(), "no FUSE: make chaos installs it"
+    mounted = Mounted(tmp_path)
+    try:
+        mounted.set(locks=locks)
+        folder = str(mounted.folder / "run")
+        line = [
+            sys.executable,
+            "-m",
+            "pg_mpi.train",
+            "--env-id",
+            "CartPole-v1",
+            "--num-steps",
+            "64",
+            "--run-dir",
+            folder,
+        ]
+        first = jobs.start(hosts.command("n1", *line), tmp_path, **hosts.environment)
+        jobs.wait_for_updates(first, mounted.folder, 60)
+        second = jobs.run(hosts.command("n2", *line), tmp_path, **hosts.environment)
+        assert second.returncode == 75
+        assert ("in use by n1 process" if locks else "in use by host n1 process") in jobs.one_line(second)
+        jobs.end(first)
+        jobs.finish(first)
+        if not locks:
+            assert jobs.run(hosts.command("n2", *line), tmp_path, **hosts.environment).returncode == 75
+            (mounted.folder / "run" / "owner").unlink()
+        again = jobs.run(hosts.command("n2", *line, "--max-walltime", "1"), tmp_path, **hosts.environment)
+        assert again.returncode == 75 and "resumed from" in again.stdout, again.stderr
+    finally:
+        mounted.close()
 
 
 def test_doctor_reports_a_slow_link(hosts, tmp_path):

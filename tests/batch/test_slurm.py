@@ -179,7 +179,7 @@ def test_array_tasks_resume_separately(slurm, tmp_path, kind):
 def test_array_tasks_share_a_study(slurm, tmp_path):
     """Two tasks run four trials. One task is stopped, requeued and resumes its trial."""
     (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
-    environment = {"SPACE": "space.toml", "STUDY": "a study.run_log", "PG_MPI_LAUNCHER": "mpirun"}
+    environment = {"SPACE": "space.toml", "STUDY": "a study.journal", "PG_MPI_LAUNCHER": "mpirun"}
     flags = [*jobs.STEPS, "--checkpoint-every", "4", "--trials", "4", "--budget", "25", "--ranks-per-trial", "1"]
     array = submit(
         slurm, tmp_path, ["--array=1-2", "--nodes=1", "--output=%a.log"], *flags, script="tune.slurm", **environment
