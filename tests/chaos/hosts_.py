@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from jobs import STEPS, finish, newest, start
+from jobs import STEPS, command, finish, newest, run, start
 from outcome import fault
 
 sys.path.append(str(Path(__file__).parents[1] / "batch"))
@@ -82,6 +82,8 @@ def host_layouts(outcome, folder, tries, seed):
     if os.geteuid():
         return
     words = [*RUN, "--reproducible", "--total-timesteps", str(4 * 128 * 6)]
+    whole = run(command(1, "pg_mpi.train", "--run-dir", "whole", "--envs-per-rank", 4, *words), folder)
+    assert whole.returncode == 0, whole.stderr
     layouts = (["n1"] * 4, ["n1", "n1", "n2", "n2"], ["n1", "n1", "n1", "n2"], ["n1", "n2", "n3", "n4"])
     with _hosts(folder, 4) as hosts:
         for number, slots in zip(range(tries), layouts):
@@ -89,6 +91,6 @@ def host_layouts(outcome, folder, tries, seed):
                 hosts.shape(100 if number == 3 else None)
                 done = finish(_launch(hosts, folder, slots, "--run-dir", f"run-{number}", *words), 120)
                 assert done.returncode == 0, f"wrong: exit {done.returncode} {done.stderr}"
-                assert newest(folder, f"run-{number}")[1] == newest(folder, "run-0")[1], (
+                assert newest(folder, f"run-{number}")[1] == newest(folder, "whole")[1], (
                     f"wrong: the checkpoint differs on {slots}"
                 )

@@ -130,6 +130,8 @@ def full_shm(outcome, folder, tries, seed):
             assert result.returncode == 0 or "pg_mpi: error" in result.stderr or "shm" in result.stderr, (
                 f"wrong: exit {result.returncode} {result.stderr}"
             )
+            again = run(line, folder)
+            assert again.returncode == 0, f"wrong: then exit {again.returncode} {again.stderr}"
 
 
 @fault("a wall clock that jumps back", tries=1)
