@@ -280,3 +280,11 @@ def test_exit_code_is_that_of_the_job(tmp_path: Path, code: int) -> None:
     (tmp_path / "exits.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
     command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--again", "x", "exits"]
     assert jobs.run(command, tmp_path, LIMIT).returncode == code
+
+
+def test_home_without_one_is_a_folder_that_nobody_can_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An MPI reads settings there, so it must not be /tmp."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    mpirun.ensure_home()
+    assert os.environ["HOME"] == "/nonexistent"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.random_streams import ACTIONS, stream
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.files import checkpoint_file
@@ -12,6 +13,7 @@ from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
+from pg_mpi.run.elastic import BuddyCopies
 from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.trainer import Trainer
 
@@ -106,3 +108,22 @@ def test_checkpoint_is_due_by_updates_or_by_the_clock(tmp_path):
             assert bool(saved) == due
             if due:
                 save()
+
+
+def test_env_that_begins_anew_has_new_random_streams(tmp_path):
+    """An env that was lost together with its copy: its first streams would play its first games again."""
+    config, _ = parse_train(["--seed", "3"])
+    first, anew = (Env(1, config, PONG, update=update) for update in (0, 7))
+    key = np.random.SeedSequence(3, spawn_key=(ACTIONS, 1, 7))
+    np.testing.assert_array_equal(anew.action_rng.random(4), np.random.Generator(np.random.PCG64(key)).random(4))
+    assert first.action_rng.random() == stream(3, ACTIONS, 1).random()
+
+
+def test_env_lost_with_its_copy_is_made_after_the_current_update(tmp_path, monkeypatch):
+    flags = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "8", "--run-dir", str(tmp_path / "run")]
+    trainer = Trainer(World(), *parse_train([*flags, "--envs-per-rank", "1"]))
+    trainer.learn(trainer.play())
+    copies = BuddyCopies(World(), 2, lambda: None)
+    copies.own = {0: trainer._player.envs[0].state()}
+    _, lost = copies.dealt(trainer._player.envs, trainer._make_env)
+    assert lost.index == 1 and lost.action_rng.random() == stream(0, ACTIONS, 1, update=1).random()
