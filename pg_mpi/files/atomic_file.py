@@ -41,10 +41,8 @@ def write_text(path: str, text: str) -> None:
 def replacing(path: str) -> Iterator[BinaryIO]:
     """Context with a binary file that becomes ``path``: temporary, fsync, ``os.replace``, fsync of the folder."""
     temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(temporary)  # of a killed process with the same number, or somebody's link
     try:
-        with open(temporary, "xb") as file:  # x: follows no link
+        with _new_file(temporary) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -54,6 +52,19 @@ def replacing(path: str) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             os.remove(temporary)
         raise
+
+
+def _new_file(path: str) -> BinaryIO:
+    """Open a new file, in place of one of a killed process with the same number, or of somebody's link."""
+    for last in (False, True):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+        try:
+            return open(path, "xb")  # x: follows no link
+        except FileExistsError:  # the kernel may create it twice, if the file system says ESTALE in between
+            if last:
+                raise
+    raise AssertionError
 
 
 def keep_copy(path: str, consequence: str) -> None:
