@@ -93,6 +93,11 @@ class FolderLock:
         if there is None or not os.path.samestat(held, there) or (self._owns and self._read_owner() != self._owns):
             raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
 
+    def close(self) -> None:
+        """Give the lock back."""
+        self.release()
+        self._file.close()
+
     def release(self) -> None:
         """Remove the owner's file of this process, if there is one."""
         if self._owns and self._read_owner() == self._owns:

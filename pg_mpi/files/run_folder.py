@@ -48,6 +48,12 @@ class RunFolder:
         if self._lock:
             self._lock.check()
 
+    def unlock(self) -> None:
+        """Undo ``open``, before anything is written."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
     def close(self) -> None:
         """Give the folder back, where a file stands in for its lock."""
         if self._lock:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, system_faults
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError, system_faults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
@@ -71,7 +71,8 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start
         _check_progress(folder, config, 0)
         env_spec = registry.learn(config)
         factory.try_out(config, env_spec)
-        _open_new(folder)
+        if not _open_new(folder):
+            return find_start(config, given, ranks)
         return Start(config, folder, env_spec)
     try:
         path, arrays, facts = cast(tuple[str, Arrays, dict[str, Any]], checkpoint_file.load_newest(source, warn))
@@ -89,8 +90,8 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int) -> Start
     factory.try_out(config, env_spec)
     if own:
         checkpoint_file.set_aside(folder.path, path)
-    else:
-        _open_new(folder)
+    elif not _open_new(folder):
+        return find_start(config, given, ranks)
     replay = run_state.take_replay(arrays, facts)
     return Start(config, folder, env_spec, path, (arrays, facts), replay)
 
@@ -103,11 +104,13 @@ def check_settings(config: TrainConfig, ranks: int, given: Collection[str] = ())
         raise UsageError(f"--replay fits into a checkpoint on at most {most} ranks, not {ranks}: leave it out")
 
 
-def _open_new(folder: RunFolder) -> None:
-    """Make and lock the folder of a new run; refuse it if another trainer has used it meanwhile."""
+def _open_new(folder: RunFolder) -> bool:
+    """Make and lock the folder of a new run; False, and unlocked, if another trainer has saved there meanwhile."""
     folder.open()
-    if checkpoint_file.candidates(folder.path):
-        raise SystemFault(f"{folder.path} was used by another trainer a moment ago: run the same command again", True)
+    if not checkpoint_file.candidates(folder.path):
+        return True
+    folder.unlock()
+    return False
 
 
 def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:

@@ -84,7 +84,8 @@ def check_size(config: TrainConfig, env_spec: EnvSpec, arrays: Arrays) -> None:
     """Raise ``CheckpointError`` if the first layer alone needs more parameters than were saved."""
     with checking():
         there, inputs = arrays["theta"].size, env_spec.inputs(config)
-        if config.policy == "usual" and config.hidden * inputs > there:
+        least = config.hidden * inputs // 2  # with ``difference`` two inputs share weights
+        if config.policy == "usual" and least > there:
             raise ValueError(f"{there} parameters are too few for {config.hidden} hidden units on {inputs} inputs")
 
 

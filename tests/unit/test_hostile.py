@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import CheckpointError, UsageError
 from pg_mpi.files import checkpoint_file
+from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saved_run
 from pg_mpi.run.trainer import Trainer
@@ -178,23 +180,33 @@ def test_forged_number_of_hidden_units_makes_no_large_policy(tmp_path, saved):
         )
 
 
+COMMITTED = Path(__file__).parents[1] / "data" / f"format-{saved_run.FORMAT}.npz"
+SETTINGS = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "16", "--envs-per-rank", "2"]
+SETTINGS += ["--minibatch-size", "32", "--update-epochs", "1"]
+
+
 def test_committed_checkpoint_of_this_format_continues(tmp_path):
     """A change that this file does not survive needs another ``saved_run.FORMAT``, and another file."""
-    path = Path(__file__).parents[1] / "data" / f"format-{saved_run.FORMAT}.npz"
-    flags = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "16", "--envs-per-rank", "2"]
-    flags += [
-        "--minibatch-size",
-        "32",
-        "--update-epochs",
-        "1",
-        "--resume",
-        str(path),
-        "--run-dir",
-        str(tmp_path / "run"),
-    ]
+    flags = [*SETTINGS, "--resume", str(COMMITTED), "--run-dir", str(tmp_path / "run")]
     trainer = Trainer(World(), *parse_train(flags))
     before = trainer.counters.update
     assert before > 0 and trainer.counters.games > 0
     trainer.learn(trainer.play())
     trainer.save()
     assert checkpoint_file.load_newest(str(tmp_path / "run"), print)[2]["counters"]["update"] == before + 1
+
+
+def test_checkpoint_that_another_trainer_saves_meanwhile_is_resumed(tmp_path, monkeypatch):
+    """As the ranks of a killed mpirun do, which save and end a moment after the next start has found no run."""
+    real = RunFolder.open
+
+    def open_after_another(folder):
+        path = Path(checkpoint_file.path_of(folder.checkpoints, 512))
+        if not path.exists():
+            path.parent.mkdir(parents=True)
+            shutil.copyfile(COMMITTED, path)
+        real(folder)
+
+    monkeypatch.setattr(RunFolder, "open", open_after_another)
+    trainer = Trainer(World(), *parse_train([*SETTINGS, "--run-dir", str(tmp_path / "run")]))
+    assert trainer.counters.env_steps == 512
