@@ -134,7 +134,7 @@ go_on_later() {
 # Train with the arguments given, then finish, give up, or ask to be run again.
 train() {
     local folder
-    folder=$("$python" -m pg_mpi.config.command_line "$@") || exit "$USAGE"
+    folder=$("$python" -m pg_mpi.config.command_line "$@") || exit
     until_done "$folder" pg_mpi.train "$@"
 }
 

@@ -1,6 +1,6 @@
 """Inject every fault that a training run must survive, several times each: ``make chaos``.
 
-    python tests/chaos/run.py [--only WORD] [--full] [--seed S] [--out FILE]
+    python tests/chaos/run.py [--only WORD] [--full] [--tries N] [--seed S] [--out FILE]
     python tests/chaos/run.py --table FILE
 
 Prints a table with one row per fault: tries, failures of each kind, and the longest recovery. The last line is the same
@@ -48,6 +48,7 @@ def main():
     parser.add_argument(
         "--full", action="store_true", help="the full number of tries, which takes hours (or CHAOS=full)"
     )
+    parser.add_argument("--tries", type=int, metavar="N", help="this many tries of each fault")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="random seed (default: the time)")
     parser.add_argument(
         "--out", metavar="FILE", help="write the result after each fault, and skip the faults that it contains"
@@ -69,7 +70,7 @@ def main():
         begun = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             outcome = Outcome(fault.name)
-            fault.run(outcome, Path(folder), fault.full if full else fault.tries, args.seed)
+            fault.run(outcome, Path(folder), args.tries or (fault.full if full else fault.tries), args.seed)
         if not outcome.tries:
             outcome.notes.append("not tried: it needs root")
         rows.append(outcome.row())
