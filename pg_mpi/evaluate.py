@@ -17,7 +17,7 @@ import numpy as np
 
 from pg_mpi.config.errors import CheckpointError, UsageError
 from pg_mpi.config.parsers import Parser, checked, integer, real
-from pg_mpi.config.presets import PRESETS
+from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
@@ -164,8 +164,8 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, TrainConf
         path, arrays, facts = found
         config, env_spec = saved_run.config_of(path, facts), saved_run.env_spec_of(arrays, facts)
         saved_run.check_size(config, env_spec, arrays)
-        for name in (config.env_id, config.policy, config.features):
-            if ":" in name and name not in (*args.own, PRESETS["pong"]["features"]):
+        for setting, name in vars(config).items():
+            if names_foreign_code(setting, name) and name not in args.own:
                 raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
         registry.check(config)
         factory.try_out(config, env_spec)

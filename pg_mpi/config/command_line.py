@@ -8,10 +8,8 @@ from typing import Any
 from pg_mpi import __version__
 from pg_mpi.config.errors import RunError, UsageError, reportable
 from pg_mpi.config.parsers import Parser, checked, nearest
-from pg_mpi.config.presets import PRESETS, env_defaults
+from pg_mpi.config.presets import PRESETS, env_defaults, names_foreign_code
 from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
-
-IMPORTED = ("env_id", "policy", "features")  # settings whose values with a colon name code to import
 
 
 def _flag(name: str) -> str:
@@ -46,11 +44,11 @@ def _preset(name: str) -> dict[str, Any]:
     return values
 
 
-def check_imports(settings: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:
+def _check_imports(settings: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:
     """Raise ``UsageError`` if the settings of a file name code to import that the command line does not name."""
-    for name in IMPORTED:
-        value = settings.get(name)
-        if name not in given and ":" in str(value):
+    for name in settings.keys() - given.keys():
+        value = settings[name]
+        if names_foreign_code(name, value):
             raise UsageError(f"{source} names {value}, which would be imported: give {_flag(name)} {value} to trust it")
 
 
@@ -84,7 +82,7 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
     preset_name = flags.get("preset", "default")
     preset = _preset(preset_name)
     if preset_name not in PRESETS:
-        check_imports(preset, flags, f"the preset file {preset_name}")
+        _check_imports(preset, flags, f"the preset file {preset_name}")
     env_id = {**preset, **flags}.get("env_id", TrainConfig.env_id)
     for name in sorted(inapplicable(env_id)):
         if name in flags:

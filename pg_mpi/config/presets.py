@@ -40,3 +40,9 @@ GYMNASIUM: dict[str, Any] = {
 def env_defaults(env_id: str) -> dict[str, Any]:
     """The default settings of an env where they differ from those of Atari games."""
     return {} if env_id.startswith("ALE/") else dict(GYMNASIUM)
+
+
+def names_foreign_code(name: str, value: Any) -> bool:
+    """Whether a setting's value names code to import that is not part of this package."""
+    ours = [preset.get(name) for preset in PRESETS.values()]
+    return name in ("env_id", "policy", "features") and ":" in str(value) and value not in ours

@@ -158,7 +158,7 @@ class TensorBoard:
     def __init__(self, folder: str, env_steps: int) -> None:
         """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged.
 
-        There is no thread: ``SummaryWriter`` would block for ever after an error of the disk.
+        There is no thread: ``SummaryWriter`` blocks without end after an error of the disk.
         """
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2

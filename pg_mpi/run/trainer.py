@@ -253,7 +253,7 @@ class Trainer:
             self.keep()
 
     def _make_env(self, index: int, game: Environment | None = None) -> Env:
-        """An env; restored later, or begun anew after the current update with its own random streams."""
+        """An env; restored later, or restarted after the current update with its own random streams."""
         return Env(index, self.config, self._env_spec, game, self.counters.update)
 
     def _log_loss(self, lost: list[int], begun: float) -> int:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from pg_mpi.config import settings
-from pg_mpi.config.command_line import IMPORTED
 from pg_mpi.config.errors import UsageError, reportable
 from pg_mpi.config.parsers import checked, integer, nearest
+from pg_mpi.config.presets import names_foreign_code
 
 FIELDS = {name: field.metadata for name, field in settings.FIELDS.items() if field.metadata["identity"]}
 KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})
@@ -77,7 +77,7 @@ def _dimension(path: str, name: str, table: Any) -> Dimension:
     if not isinstance(values, list) or not values:
         raise UsageError(f"{where}: choices must be a list of values")
     values = [checked(FIELDS[name]["parse"], value, where) for value in values]
-    if name in IMPORTED and (code := [value for value in values if ":" in str(value)]):
+    if code := [value for value in values if names_foreign_code(name, value)]:
         raise UsageError(f"{where} names {code[0]}, which would be imported: give it on the command line")
     if "choices" in table:
         return Dimension(name, choices=tuple(values))

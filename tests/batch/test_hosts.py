@@ -116,8 +116,7 @@ def read(path):
 def test_run_folder_on_a_file_system_that_hosts_share(hosts, tmp_path, locks):
     """By FUSE, a stand-in for NFS. The second trainer is refused with the first one's host, process and job."""
     assert usable(), "no FUSE: make chaos installs it"
-    mounted = Mounted(tmp_path)
-    try:
+    with Mounted(tmp_path) as mounted:
         mounted.set(locks=locks)
         folder = str(mounted.folder / "run")
         line = [
@@ -143,8 +142,6 @@ def test_run_folder_on_a_file_system_that_hosts_share(hosts, tmp_path, locks):
             (mounted.folder / "run" / "owner").unlink()
         again = jobs.run(hosts.command("n2", *line, "--max-walltime", "1"), tmp_path, **hosts.environment)
         assert again.returncode == 75 and "resumed from" in again.stdout, again.stderr
-    finally:
-        mounted.close()
 
 
 def test_doctor_reports_a_slow_link(hosts, tmp_path):

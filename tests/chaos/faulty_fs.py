@@ -167,7 +167,10 @@ class Mounted:
         """The calls since ``set``."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         """Unmount."""
         subprocess.run(["umount", "-l", self.folder], check=True)
         self._server.wait(20)

@@ -44,13 +44,10 @@ def failing_calls(outcome, folder, tries, seed):
         return
     for name, budget in (("half", HALF), ("whole", WHOLE)):
         assert run(line("train", folder / name / "run", budget), folder).returncode == 0
-    mounted = Mounted(folder / "fs")
-    try:
+    with Mounted(folder / "fs") as mounted:
         for case in cases(mounted, folder, tries, seed):
             with outcome.attempt():
                 attempt(mounted, folder, *case)
-    finally:
-        mounted.close()
 
 
 def cases(mounted, folder, tries, seed):
@@ -110,8 +107,7 @@ def no_locks(outcome, folder, tries, seed):
     """The second is refused. After a kill -9 only the same job continues."""
     if not usable():
         return
-    mounted = Mounted(folder / "fs")
-    try:
+    with Mounted(folder / "fs") as mounted:
         for number in range(tries):
             with outcome.attempt():
                 place = mounted.folder / str(number)
@@ -125,8 +121,6 @@ def no_locks(outcome, folder, tries, seed):
                 again = run([*line("train", place, "1e9"), "--max-walltime", "2"], folder, SLURM_JOB_ID="17")
                 assert again.returncode == 75 and "resumed from" in again.stdout, f"wrong: {again.stderr}"
                 assert not (place / "owner").exists(), "wrong: the owner's file stays after an orderly end"
-    finally:
-        mounted.close()
 
 
 def refuse(place, cwd):

@@ -134,14 +134,11 @@ def lost_power(outcome, folder, tries, seed):
     """Each state must load a checkpoint that is at least the acknowledged one, with whole metrics; some are resumed."""
     if not usable():
         return
-    mounted = Mounted(folder / "fs")
-    try:
+    with Mounted(folder / "fs") as mounted:
         mounted.set(record=True)
         for budget in (HALF, WHOLE):
             assert run(line("train", mounted.folder / "run", budget), folder).returncode == 0
         calls = mounted.log()
-    finally:
-        mounted.close()
     disk, found = Disk(), {}
     for call in calls:
         disk.apply(call)

@@ -160,3 +160,9 @@ def test_updates_or_time(text, value):
 def test_neither_updates_nor_time_is_refused(text):
     with pytest.raises(UsageError, match="--checkpoint-every must be a number of updates, or a time such as 10m"):
         parse_train(["--checkpoint-every", text])
+
+
+def test_own_plug_in_in_a_preset_file_needs_no_flag(tmp_path):
+    path = tmp_path / "preset.json"
+    path.write_text(json.dumps({"features": "pg_mpi.features.pong:Courses"}))
+    assert parse_train(["--preset", str(path)])[0].features == "pg_mpi.features.pong:Courses"
