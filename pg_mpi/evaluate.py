@@ -22,7 +22,7 @@ from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, 
 from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
 from pg_mpi.env.interface import Environment, EnvSpec
-from pg_mpi.files import checkpoint_file, video
+from pg_mpi.files import checkpoint_folder, video
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.mpi import process
@@ -158,7 +158,7 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, TrainConf
     if args.video:
         video.check(args.video)
     try:
-        found = checkpoint_file.load_newest(args.run, warn)
+        found = checkpoint_folder.load_newest(args.run, warn)
         if not found:
             raise UsageError(f"{args.run} holds no checkpoint: give a run folder such as runs/pong, or a file")
         path, arrays, facts = found

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch import launcher
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 
@@ -144,7 +144,7 @@ def deterministic(cwd, run="run"):
 
 def newest(cwd, run="run"):
     """Return the path and the bytes of a run's newest checkpoint."""
-    path = checkpoint_file.candidates(str(Path(cwd) / run))[0]
+    path = checkpoint_folder.candidates(str(Path(cwd) / run))[0]
     with open(path, "rb") as file:
         return path, file.read()
 

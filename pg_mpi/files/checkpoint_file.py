@@ -1,62 +1,32 @@
-"""Checkpoints: npz files of plain arrays, written atomically and verified before use.
+"""The format of checkpoints: npz files of plain arrays, written atomically and verified before use.
 
 A file holds named arrays, a ``facts`` array (JSON as bytes) and the SHA-256 of all of them. Pickles are refused, so
 nothing in it is ever executed. It holds no wall-clock time, so equal runs write equal files.
 """
 
-import contextlib
 import hashlib
 import io
 import json
 import math
 import os
-import re
 import stat
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, RunError, one_line, system_faults
-from pg_mpi.files.atomic_file import make_folder, replacing
+from pg_mpi.files.atomic_file import replacing
 
-NAME = re.compile(r"step-(\d{12,18})\.npz")
 LARGEST = 4 << 30  # bytes; larger files are refused
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def path_of(folder: str, env_steps: int) -> str:
-    """The file name of the checkpoint after ``env_steps`` agent steps."""
-    return os.path.join(folder, f"step-{env_steps:012d}.npz")
-
-
-def listing(folder: str) -> list[str]:
-    """The checkpoints in ``folder``, newest first; none if it is missing. Raises ``SystemFault``."""
-    with system_faults(f"{folder} cannot be read"):
-        try:
-            names = os.listdir(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-    steps = {int(match[1]): name for name in names if (match := NAME.fullmatch(name))}
-    return [os.path.join(folder, steps[step]) for step in sorted(steps, reverse=True)]
-
-
-def candidates(source: str) -> list[str]:
-    """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file. Raises ``SystemFault``."""
-    with system_faults(f"{source} cannot be read"):
-        try:
-            if stat.S_ISREG(os.stat(source).st_mode):
-                return [source]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-    return listing(os.path.join(source, "checkpoints"))
-
-
-def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], keep: int = 3) -> None:
-    """Write a checkpoint atomically and remove all but the newest ``keep``. A kill leaves older ones intact.
+def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    """Write a file atomically. Its folder must exist.
 
     Args:
         arrays: of numbers, by name.
@@ -64,8 +34,6 @@ def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
 
     Raises ``OSError``; ``RunError``, before anything is written, if the file would be too large to load.
     """
-    folder = os.path.dirname(path)
-    make_folder(folder)
     content: dict[str, Any] = {**arrays, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
     size = sum(array.nbytes for array in content.values())
     if size > LARGEST - (1 << 20):  # the rest is for the headers
@@ -75,10 +43,6 @@ def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
     with replacing(path) as file:
         np.savez(file, **content)
-    for old in listing(folder)[keep:]:
-        if old != path:
-            with contextlib.suppress(OSError):  # such as a folder of that name
-                os.remove(old)
 
 
 class _Reader(io.FileIO):
@@ -128,38 +92,13 @@ def _content(raw: io.FileIO, size: int) -> tuple[Arrays, dict[str, Any]]:
     return content, json.loads(content.pop("facts").tobytes())
 
 
-def load_newest(source: str, warn: Callable[[str], object]) -> tuple[str, Arrays, dict[str, Any]] | None:
-    """Load the newest usable checkpoint of a run folder, or one file: (path, arrays, facts), or None.
-
-    ``warn(line)`` is called for each damaged one that is skipped. Raises ``CheckpointError`` if there are checkpoints
-    but none is usable, ``SystemFault`` if one cannot be read.
-    """
-    paths = candidates(source)
-    for path in paths:
-        try:
-            return path, *load(path)
-        except CheckpointError as error:
-            warn(str(error))
-    if paths:
-        raise CheckpointError(f"no usable checkpoint in {source} ({len(paths)} tried)")
-    return None
-
-
-def set_aside(folder: str, good: str) -> None:
-    """Rename the damaged checkpoints that are newer than ``good``, so that they are not loaded again."""
-    with system_faults(f"the damaged checkpoints in {folder} cannot be renamed"):
-        for path in listing(os.path.join(folder, "checkpoints")):
-            if path == good:
-                return
-            os.replace(path, path + ".damaged")
-
-
 def _arrays(archive: zipfile.ZipFile) -> Arrays:
     """Read all arrays of an uncompressed npz, each checked against its header."""
     content = {}
     for member in archive.infolist():
         encrypted = member.flag_bits & 1
-        if member.compress_type != zipfile.ZIP_STORED or encrypted or not member.filename.endswith(".npy"):
+        stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+        if not stored or encrypted or not member.filename.endswith(".npy"):
             raise ValueError(f"unexpected member {member.filename!r}")
         with archive.open(member) as file:
             content[member.filename[:-4]] = _array(file, member.file_size)

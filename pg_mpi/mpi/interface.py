@@ -55,11 +55,14 @@ class Collectives(Protocol):
     def gather_all(self, item: Any) -> list[Any]:
         """Every rank's ``item`` in rank order, on every rank."""
 
-    def gather_blocks(self, array: Array) -> list[Array] | None:
-        """Every rank's 1-d array, of any length, in rank order on rank 0; None elsewhere."""
+    def gather_blocks(self, array: Array, each: int) -> list[Array] | None:
+        """The 1-d arrays, of any length, of ``each`` ranks in rank order on the first of them; None elsewhere."""
 
-    def deal_blocks(self, blocks: list[Array]) -> Array:
-        """Send each rank its uint8 array, of any length, from rank 0's list in rank order."""
+    def deal_blocks(self, blocks: list[Array], each: int) -> Array:
+        """Send each rank its uint8 array, of any length, from the list that the first of its ``each`` ranks has."""
+
+    def on_every(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call ``function(*args)`` on every rank; if it raises on one, every rank raises its exception."""
 
     def on_root(self, function: Callable[..., Any], *args: Any, asleep: bool = False) -> Any:
         """Call ``function(*args)`` on rank 0 alone; every rank returns its result or raises its exception.

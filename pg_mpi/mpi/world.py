@@ -125,45 +125,42 @@ class World(ShrinkingWorld):
         """Allgather: a list of every rank's ``item`` in rank order, on every rank."""
         return self._comm.allgather(item) if self.size > 1 else [item]
 
-    def gather_blocks(self, array: "Array") -> list["Array"] | None:
-        """Gather 1-d arrays of any length: a list in rank order on rank 0; None elsewhere."""
-        if self.size == 1:
-            return [array]
-        lengths: Any = self._comm.gather(len(array))
-        if self.rank:
-            self._send(array, 0)
+    def gather_blocks(self, array: "Array", each: int) -> list["Array"] | None:
+        """Gather 1-d arrays of any length on the first of every ``each`` ranks: a list in rank order; else None."""
+        self.barrier()
+        first = self.rank - self.rank % each
+        if self.rank > first:
+            self._send(array, first)
             return None
-        return [array, *(self._receive(array.dtype, length, rank) for rank, length in enumerate(lengths) if rank)]
+        return [array, *(self._receive(array.dtype, rank) for rank in self._others(each))]
 
-    def deal_blocks(self, blocks: list["Array"]) -> "Array":
-        """Scatter: each rank's 1-d uint8 array, of any length, from rank 0's list in rank order."""
-        if self.size == 1:
-            return blocks[0]
-        length: Any = self._comm.scatter([len(block) for block in blocks] if self.rank == 0 else None)
-        if self.rank:
-            return self._receive("uint8", length, 0)
-        for rank, block in enumerate(blocks[1:], start=1):
+    def deal_blocks(self, blocks: list["Array"], each: int) -> "Array":
+        """Scatter: a 1-d uint8 array, of any length, from the list of the first of every ``each`` ranks."""
+        self.barrier()
+        first = self.rank - self.rank % each
+        if self.rank > first:
+            return self._receive("uint8", first)
+        for rank, block in zip(self._others(each), blocks[1:], strict=True):
             self._send(block, rank)
         return blocks[0]
 
-    def hand(self, array: Any, rank: int) -> "Array | None":
-        """Send rank 0's 1-d array of any length to ``rank``, which returns it; the other ranks return None."""
-        about: tuple[Any, int] = self.on_root(lambda: (array.dtype, len(array)))
-        if rank == 0:
-            return None if self.rank else array
-        if self.rank == 0:
-            self._send(array, rank)
-        return self._receive(*about, 0) if self.rank == rank else None
+    def _others(self, each: int) -> range:
+        return range(self.rank + 1, min(self.rank + each, self.size))
 
     def _send(self, array: "Array", rank: int) -> None:
+        import numpy as np
+
+        self._comm.Send(np.array([len(array)]), dest=rank)
         for first in range(0, len(array), PIECE):
             self._comm.Send(array[first : first + PIECE], dest=rank)
 
-    def _receive(self, dtype: Any, length: int, rank: int) -> "Array":
+    def _receive(self, dtype: Any, rank: int) -> "Array":
         import numpy as np
 
-        array = np.empty(length, dtype)
-        for first in range(0, length, PIECE):
+        length = np.empty(1, np.int64)
+        self._comm.Recv(length, source=rank)
+        array = np.empty(length[0], dtype)
+        for first in range(0, len(array), PIECE):
             self._comm.Recv(array[first : first + PIECE], source=rank)
         return array
 
@@ -191,6 +188,25 @@ class World(ShrinkingWorld):
             error.agreed = True  # all ranks raise it, so they can exit together
             raise error
         return result
+
+    def on_every(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call ``function(*args)`` on every rank; if it raises, all ranks raise the lowest failed rank's exception."""
+        import numpy as np
+
+        error: Any
+        result = error = None
+        try:
+            result = function(*args)
+        except Exception as caught:  # any: the other ranks would wait
+            error = caught
+        failed = -int(self.max_(np.array([-self.rank if error else -self.size]))[0])
+        if failed == self.size:
+            return result
+        if self.size > 1:
+            shared = self._comm.bcast(error and portable(error), root=failed)
+            error = error if self.rank == failed else shared
+        error.agreed = True
+        raise error
 
     def shift(self, item: Any) -> Any:
         """Send ``item`` to the next rank; return the item of the previous rank."""

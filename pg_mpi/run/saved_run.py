@@ -14,7 +14,8 @@ from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.counters import count
 
-FORMAT = 4
+FORMAT = 4  # one file
+WITH_PARTS = 5  # see ``env_states``
 Saved = tuple[Arrays, dict[str, Any]]  # arrays and facts of a checkpoint
 
 
@@ -44,7 +45,7 @@ def env_spec_of(arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
 def config_of(path: str, facts: Any) -> TrainConfig:
     """The settings of the saved run. Raises ``CheckpointError`` for a file of another version."""
     found = facts.get("format") if isinstance(facts, dict) else None
-    if found == FORMAT:
+    if found in (FORMAT, WITH_PARTS):
         with checking():
             return from_identity(facts["identity"])
     earlier = type(found) is int and 0 < found < FORMAT
@@ -58,16 +59,22 @@ def steps_of(facts: dict[str, Any]) -> int:
         return count(facts["counters"]["env_steps"])
 
 
+def envs_of(facts: dict[str, Any]) -> int:
+    """The number of envs of the saved run. Raises ``CheckpointError``."""
+    with checking():
+        envs = count(facts["parts"]["envs"]) if "parts" in facts else len(facts["envs"])
+        if not envs:
+            raise ValueError("no envs")
+        return envs
+
+
 def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int) -> int:
     """The envs per rank with which this run resumes from a checkpoint.
 
     Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
     """
     saved, ours = identity(config_of(path, facts)), identity(config)
-    with checking():
-        envs = len(facts["envs"])
-        if not envs:
-            raise ValueError("no envs")
+    envs = envs_of(facts)
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)

@@ -23,14 +23,14 @@ from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run import factory, places, rank_times, run_state, saved_run
+from pg_mpi.run import env_states, factory, places, rank_times, run_state, saving
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
 from pg_mpi.run.phase_timer import PhaseTimer
-from pg_mpi.run.resume import Start, find_start, save_checkpoint
 from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
+from pg_mpi.run.start import begin
 from pg_mpi.run.throughput import Throughput
 
 
@@ -51,7 +51,7 @@ class Trainer:
         self._world = world
         pinning.pin_threads()
         where = places.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
-        start: Start = world.on_root(find_start, config, given, world.size, asleep=True)
+        start, held = begin(world, config, given, where["hosts"])
         self.config = config = start.config
         self._folder, self._env_spec = start.folder, start.env_spec
         self._phases = PhaseTimer(world.clock, spans=config.trace)
@@ -66,9 +66,9 @@ class Trainer:
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
-        if start.path:
-            replay = run_state.deal(world, start.saved, self._learner, self.counters, envs)
-            run_state.deal_replay(world, start.replay, replay, self._learner)
+        if held:
+            run_state.restore(world, start.saved, self._learner, self.counters)
+            env_states.deal(world, held, self._learner, envs)
         world.broadcast_(policy.theta)
         if policy.norm:
             world.broadcast_(policy.norm.state)
@@ -77,6 +77,8 @@ class Trainer:
         self._network = policy.expand()
         self._run_log = RunLog() if world.rank == 0 else None
         before, self._restarts = world.on_root(self._open_run_log, where)
+        self._group = saving.choose_group(world, config, where["hosts"], self._folder)
+        self._checkpoints = saving.Saving(self._folder, config.keep_checkpoints, self._sync_log)
         self._trace = self._open_trace(platform.node()) if config.trace else None
         self._throughput = Throughput(world, self._phases, before, self.counters.env_steps)
         if world.rank == 0:
@@ -181,8 +183,10 @@ class Trainer:
         with self._phases("record"):
             learner, envs = self._learner, self._player.envs
             check_weights(self._world, learner.policy.theta, self.counters.update)
-            content = run_state.collect(self._world, self.config, self._env_spec, learner, self.counters, envs)
-            self._world.on_root(self._write_checkpoint, content)
+            layout = env_states.Layout(self._envs_in_all, self._world.size, min(self._group, self._world.size))
+            whole = run_state.collect(self.config, self._env_spec, learner, self.counters)
+            states = env_states.gather(self._world, envs, learner.replay_state(), layout.group)
+            self._checkpoints.write(self._world, self.counters.env_steps, whole, states, layout)
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._run_log:
                 self._run_log.write_ranks(self._restarts, times)
@@ -195,11 +199,6 @@ class Trainer:
             return self._unsaved >= every
         late = self._world.rank == 0 and self._world.clock() - self._saved_at >= every
         return self._unsaved > 0 and self._world.any(late)[0]
-
-    def _write_checkpoint(self, content: saved_run.Saved) -> None:
-        """Write the checkpoint, after the metrics up to it."""
-        cast(RunLog, self._run_log).sync()
-        save_checkpoint(self._folder, self.counters.env_steps, content, self.config)
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save, print the reason and the time since a signal, and mark the folder DONE if it is finished."""
@@ -274,6 +273,9 @@ class Trainer:
     def _open_run_log(self, where: dict[str, Any]) -> tuple[float, int]:
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), where)
         return cast(RunLog, self._run_log).open(self.config, self._folder, self.counters, facts)
+
+    def _sync_log(self) -> None:
+        cast(RunLog, self._run_log).sync()
 
     def _close_run_log(self, reason: str, finished: bool, waited: float) -> None:
         cast(RunLog, self._run_log).close(reason, finished, waited)

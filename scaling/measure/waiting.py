@@ -12,7 +12,7 @@ import sys
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch import mpirun
 from scaling import cli, sweep
 from scaling.measure import timed_run
@@ -96,7 +96,7 @@ def measure(run, ranks):
     """Summarise a run's metrics: a dict. Shares are of the wall time of all its updates."""
     lines = timed_run.read_metrics(run)
     wall = sum(1 / line["updates_per_s"] for line in lines)
-    _, _, facts = checkpoint_file.load_newest(str(run), lambda line: None)
+    _, _, facts = checkpoint_folder.load_newest(str(run), lambda line: None)
     settings = json.loads((run / "config.json").read_text(encoding="utf-8"))["settings"]
     share = settings["games_per_update"]
     whole = settings["sync"] == "episode" and lines[-1]["games"] == lines[-1]["update"] * ranks * share  # no round cut

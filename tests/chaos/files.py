@@ -11,7 +11,7 @@ from jobs import STEPS, command, newest, one_line, run
 from outcome import FAULTY, fault
 
 from pg_mpi.config.errors import CheckpointError
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 2, "--seed", 4]
@@ -60,7 +60,7 @@ def damaged_newest_checkpoint(outcome, folder, tries, seed):
 def no_usable_checkpoint(outcome, folder, tries, seed):
     rng = random.Random(seed)
     _train(folder, "run", *HALF)
-    for path in checkpoint_file.candidates(str(folder / "run")):
+    for path in checkpoint_folder.candidates(str(folder / "run")):
         _damage(path, "cut short", rng)
     for _ in range(tries):
         with outcome.attempt():

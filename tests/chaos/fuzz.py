@@ -23,7 +23,7 @@ from outcome import fault
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import RunError, UsageError
-from pg_mpi.files import checkpoint_file, provenance
+from pg_mpi.files import checkpoint_file, checkpoint_folder, provenance
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
@@ -195,7 +195,7 @@ def checkpoints(folder):
         trainer = Trainer(World(), *parse_train([*CARTPOLE, "--run-dir", str(folder / "good")]))
         trainer.learn(trainer.play())
         trainer.save()
-    _, arrays, facts = checkpoint_file.load_newest(str(folder / "good"), print)
+    _, arrays, facts = checkpoint_folder.load_newest(str(folder / "good"), print)
 
     def check(rng):
         changed = {name: array.copy() for name, array in arrays.items()}

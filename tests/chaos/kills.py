@@ -10,7 +10,7 @@ from jobs import STEPS, command, deterministic, end, finish, newest, run, start
 from outcome import fault
 
 from pg_mpi.config.errors import CheckpointError
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 1, "--seed", 3]
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -26,7 +26,7 @@ def kill_during_saves(outcome, folder, tries, seed):
             cwd = folder / str(number)
             acknowledged = _killed_child(cwd, rng.uniform(0, 0.08))
             with outcome.recovery():
-                found = checkpoint_file.load_newest(str(cwd), lambda line: None)
+                found = checkpoint_folder.load_newest(str(cwd), lambda line: None)
             if found is None:
                 assert acknowledged < 0, f"lost: update {acknowledged} was acknowledged, but there is no checkpoint"
                 continue
@@ -46,8 +46,8 @@ def _killed_child(cwd, delay):
         os.close(reading)
         for update in range(10_000):
             theta[:] = update
-            checkpoint_file.save(
-                checkpoint_file.path_of(str(cwd / "checkpoints"), update), {"theta": theta}, {"update": update}
+            checkpoint_folder.save(
+                checkpoint_folder.path_of(str(cwd / "checkpoints"), update), {"theta": theta}, {"update": update}
             )
             os.write(writing, update.to_bytes(4, "little"))
         os._exit(0)
@@ -100,7 +100,7 @@ def _interrupt_and_restart(outcome, folder, tries, seed, stop):
 def _update_of_newest(folder, known):
     """Return the update of the newest usable checkpoint. Fails if it is before ``known``."""
     try:
-        found = checkpoint_file.load_newest(str(folder / "run"), lambda line: None)
+        found = checkpoint_folder.load_newest(str(folder / "run"), lambda line: None)
     except CheckpointError as error:
         raise AssertionError(f"lost: {error}") from None
     update = found[2]["counters"]["update"] if found else 0

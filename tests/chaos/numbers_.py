@@ -7,7 +7,7 @@ import numpy as np
 from jobs import STEPS, metrics, one_line, run
 from outcome import FAULTY, fault
 
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 RUN = ["--run-dir", "run", "--hidden", "16", "--update-epochs", "2", *STEPS, "--checkpoint-every", "2"]
@@ -18,7 +18,7 @@ def _faulty(folder, ranks, plan, *flags):
 
 
 def _check_no_nan_saved(cwd):
-    for path in checkpoint_file.candidates(str(cwd / "run")):
+    for path in checkpoint_folder.candidates(str(cwd / "run")):
         assert np.isfinite(checkpoint_file.load(path)[0]["theta"]).all(), "wrong: NaN was saved"
 
 

@@ -19,7 +19,7 @@ from io_errors import HALF, WHOLE, line, updates
 from jobs import newest, run
 from outcome import fault
 
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.metrics_file import MetricsLog
 
 DATA = ("lost", "zeros", "torn", "kept")
@@ -126,7 +126,7 @@ class Disk:
 
 def steps(name):
     """The steps in a checkpoint's name, 0 for another name."""
-    return int(name[5:-4]) if checkpoint_file.NAME.fullmatch(name) else 0
+    return int(name[5:-4]) if checkpoint_folder.NAME.fullmatch(name) else 0
 
 
 @fault("file system: loss of power at any call of a run (root only)", tries=1000, full=100_000)
@@ -161,7 +161,7 @@ def check(place, acknowledged, state, whole):
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
     warnings = []
-    there = checkpoint_file.load_newest(str(place / "run"), warnings.append)
+    there = checkpoint_folder.load_newest(str(place / "run"), warnings.append)
     assert not warnings, f"lost: {warnings}"
     assert (there is not None) >= (acknowledged > 0), "lost: no checkpoint"
     if there:

@@ -27,7 +27,7 @@ from outcome import gone  # noqa: E402
 from soak_faults import FAULTS, kill_session, mpirun_of, ranks_under  # noqa: E402
 
 from pg_mpi.config.errors import CheckpointError  # noqa: E402
-from pg_mpi.files import checkpoint_file  # noqa: E402
+from pg_mpi.files import checkpoint_folder  # noqa: E402
 
 FAULT_INTERVAL = 60.0  # mean seconds between two faults
 SAMPLE_INTERVAL = 5.0  # seconds between two rows of soak.csv
@@ -119,7 +119,7 @@ class Soak:
             self.count("hung", str(error))
             kill_session(job)
         try:
-            found = checkpoint_file.load_newest(str(self.folder()), lambda line: None)
+            found = checkpoint_folder.load_newest(str(self.folder()), lambda line: None)
         except CheckpointError as error:
             return self.count("lost", str(error))
         update = found[2]["counters"]["update"] if found else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs import ranks_of
 from outcome import session
 
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 
 
 def mpirun_of(job):
@@ -43,7 +43,7 @@ def _damage(job, folder, rng):
     mpirun = mpirun_of(job)
     os.kill(mpirun, signal.SIGKILL)
     job.wait(60)
-    paths = checkpoint_file.candidates(str(folder))
+    paths = checkpoint_folder.candidates(str(folder))
     if paths:
         content = bytearray(Path(paths[0]).read_bytes())
         content[rng.randrange(len(content))] ^= 1

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.env.atari import atari_ids
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi import process
 from pg_mpi.run.trainer import Trainer
 
@@ -45,11 +45,11 @@ def attempt(world, env_id, folder):
     flags = ["--env-id", env_id, *map(str, FLAGS)]
     trainer = Trainer(world, *parse_train([*flags, "--run-dir", str(folder / "whole")]))
     train(trainer, ROUNDS // 2)
-    half = world.on_root(lambda: checkpoint_file.candidates(str(folder / "whole"))[0])
+    half = world.on_root(lambda: checkpoint_folder.candidates(str(folder / "whole"))[0])
     last = train(trainer, ROUNDS // 2)
     resumed = Trainer(world, *parse_train([*flags, "--run-dir", str(folder / "resumed"), "--resume", half]))
     train(resumed, ROUNDS // 2)
-    checkpoints = [Path(checkpoint_file.candidates(str(folder / name))[0]) for name in ("whole", "resumed")]
+    checkpoints = [Path(checkpoint_folder.candidates(str(folder / name))[0]) for name in ("whole", "resumed")]
     spec = trainer._env_spec
     return {
         "steps": trainer.counters.env_steps,

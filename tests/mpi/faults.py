@@ -38,6 +38,8 @@ def inject(fault, rank):
             sum(range(10**15))  # in C, without releasing the GIL
         if fault == "nan_weights":
             self._learner.policy.theta[12345:] = float("nan")
+        if fault == "small files":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
         if fault in ("weights", "weights0"):
             self._learner.policy.theta[12345] += 1e-7
         if fault == "usage":

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from jobs import ROOT, SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
 
-from pg_mpi.config.command_line import parse_train
-from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.advantages import discounted_returns
@@ -17,7 +15,6 @@ from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run.phase_timer import PhaseTimer
-from pg_mpi.run.resume import check_settings
 
 REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 
@@ -86,10 +83,3 @@ def test_buffer_stores_steps_up_to_the_last_complete_return():
 def test_bad_input_is_refused_with_one_line(tmp_path, flags, message):
     refused = run(command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *flags), tmp_path)
     assert refused.returncode == 2 and message in one_line(refused) and not (tmp_path / "run").exists()
-
-
-def test_replay_is_limited_to_180_ranks():
-    config, _ = parse_train(["--replay"])
-    check_settings(config, 180)
-    with pytest.raises(UsageError, match="--replay fits into a checkpoint on at most 180 ranks, not 181: leave it out"):
-        check_settings(config, 181)

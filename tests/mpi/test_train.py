@@ -6,7 +6,7 @@ import re
 import pytest
 from jobs import STEPS, command, deterministic, metrics, newest, run, train
 
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 
 METRICS = set(
     re.findall(
@@ -93,7 +93,7 @@ def test_checkpoint_interval_and_learning_rate_annealing(tmp_path):
     train(2, tmp_path, *flags, "--checkpoint-every", 5, "--keep-checkpoints", 99)
     saved = [
         checkpoint_file.load(path)[1]["counters"]["env_steps"]
-        for path in checkpoint_file.candidates(str(tmp_path / "run"))
+        for path in checkpoint_folder.candidates(str(tmp_path / "run"))
     ]
     assert sorted(saved) == [1280, 2560, 3072]
     rates = [line["learning_rate"] for line in metrics(tmp_path)]

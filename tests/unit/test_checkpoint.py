@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.errors import CheckpointError, RunError
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 
 ARRAYS = {"theta": np.arange(1000, dtype=np.float32), "masks": np.ones((2, 3), np.uint8), "none": np.zeros((0, 4))}
 FACTS = {"update": 3, "big": 2**100, "name": "ünï"}
 
 
 def save(folder, step, keep=3):
-    path = checkpoint_file.path_of(str(folder / "checkpoints"), step)
-    checkpoint_file.save(path, ARRAYS, FACTS, keep)
+    path = checkpoint_folder.path_of(str(folder / "checkpoints"), step)
+    checkpoint_folder.save(path, ARRAYS, FACTS, keep)
     return path
 
 
@@ -61,18 +61,18 @@ def test_damaged_newest_checkpoint_falls_back_with_a_warning(tmp_path, damage):
         with open(newest, "wb") as file:
             file.write(damaged[damage])
     warnings = []
-    path, _, facts = checkpoint_file.load_newest(str(tmp_path), warnings.append)
+    path, _, facts = checkpoint_folder.load_newest(str(tmp_path), warnings.append)
     assert (path, facts) == (older, FACTS)
     assert len(warnings) == 1 and newest in warnings[0] and "\n" not in warnings[0]
 
 
 def test_load_newest_raises_if_all_are_damaged_and_returns_none_without_files(tmp_path):
-    assert checkpoint_file.load_newest(str(tmp_path), print) is None
+    assert checkpoint_folder.load_newest(str(tmp_path), print) is None
     path = save(tmp_path, 1)
     with open(path, "wb") as file:
         file.write(b"no")
     with pytest.raises(CheckpointError, match="no usable checkpoint"):
-        checkpoint_file.load_newest(str(tmp_path), lambda line: None)
+        checkpoint_folder.load_newest(str(tmp_path), lambda line: None)
 
 
 def test_pickled_objects_are_not_loaded(tmp_path):
@@ -103,7 +103,7 @@ def test_foreign_files_are_refused(tmp_path):
 def test_newest_is_the_one_with_most_steps(tmp_path):
     steps = (999_999_999_999, 1_000_000_000_000, 10**15, 5)
     paths = {step: save(tmp_path, step, keep=9) for step in steps}
-    assert checkpoint_file.listing(str(tmp_path / "checkpoints")) == [paths[step] for step in sorted(steps)[::-1]]
+    assert checkpoint_folder.listing(str(tmp_path / "checkpoints")) == [paths[step] for step in sorted(steps)[::-1]]
 
 
 def test_checkpoint_too_large_to_load_is_not_written(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import CheckpointError, UsageError
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saved_run
@@ -27,7 +27,7 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     trainer = Trainer(World(), *parse_train(["--run-dir", str(folder), *ARGS]))
     trainer.save()
-    (path,) = checkpoint_file.candidates(str(folder))
+    (path,) = checkpoint_folder.candidates(str(folder))
     with open(path, "rb") as file:
         return *checkpoint_file.load(path), file.read()
 
@@ -147,14 +147,14 @@ def test_forged_content_with_a_valid_checksum_is_refused(tmp_path, saved, forge)
         resume(path, tmp_path / "run")
     assert isinstance(refused.value, UsageError), repr(refused.value)
     assert "\n" not in str(refused.value)
-    assert not checkpoint_file.candidates(str(tmp_path / "run"))
+    assert not checkpoint_folder.candidates(str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
     "version, message",
     [
         (saved_run.FORMAT - 1, "belongs to an earlier version of pg_mpi: use the version that wrote it"),
-        (saved_run.FORMAT + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
+        (saved_run.WITH_PARTS + 1, "is not a checkpoint of this version of pg_mpi: use the version that wrote it"),
     ],
 )
 def test_checkpoint_of_another_version_is_refused(tmp_path, saved, version, message):
@@ -163,7 +163,7 @@ def test_checkpoint_of_another_version_is_refused(tmp_path, saved, version, mess
     checkpoint_file.save(str(path), dict(arrays), {**facts, "format": version})
     with pytest.raises(CheckpointError, match=f"other.npz {message}"):
         resume(path, tmp_path / "run")
-    assert not checkpoint_file.candidates(str(tmp_path / "run"))
+    assert not checkpoint_folder.candidates(str(tmp_path / "run"))
 
 
 def test_forged_number_of_hidden_units_makes_no_large_policy(tmp_path, saved):
@@ -193,7 +193,7 @@ def test_committed_checkpoint_of_this_format_continues(tmp_path):
     assert before > 0 and trainer.counters.games > 0
     trainer.learn(trainer.play())
     trainer.save()
-    assert checkpoint_file.load_newest(str(tmp_path / "run"), print)[2]["counters"]["update"] == before + 1
+    assert checkpoint_folder.load_newest(str(tmp_path / "run"), print)[2]["counters"]["update"] == before + 1
 
 
 def test_checkpoint_that_another_trainer_saves_meanwhile_is_resumed(tmp_path, monkeypatch):
@@ -201,7 +201,7 @@ def test_checkpoint_that_another_trainer_saves_meanwhile_is_resumed(tmp_path, mo
     real = RunFolder.open
 
     def open_after_another(folder):
-        path = Path(checkpoint_file.path_of(folder.checkpoints, 512))
+        path = Path(checkpoint_folder.path_of(folder.checkpoints, 512))
         if not path.exists():
             path.parent.mkdir(parents=True)
             shutil.copyfile(COMMITTED, path)

@@ -7,7 +7,7 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.random_streams import ACTIONS, stream
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.learning import rollout
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
@@ -79,7 +79,7 @@ def test_resume_within_a_game_is_bit_exact(tmp_path):
             trainer.learn(trainer.play())
             trainer.report()
         trainer.save()
-        return checkpoint_file.candidates(str(tmp_path / name))[0]
+        return checkpoint_folder.candidates(str(tmp_path / name))[0]
 
     whole = train("whole", 5)
     half = train("half", 2)

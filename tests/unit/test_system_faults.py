@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, reportable
-from pg_mpi.files import atomic_file, checkpoint_file, folder_lock
+from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, folder_lock
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
@@ -51,8 +51,8 @@ def test_other_errors_keep_their_traceback():
 def saved(tmp_path):
     """The run folder of two checkpoints."""
     for step in (1, 2):
-        path = checkpoint_file.path_of(str(tmp_path / "checkpoints"), step)
-        checkpoint_file.save(path, {"theta": np.zeros(99)}, {"step": step})
+        path = checkpoint_folder.path_of(str(tmp_path / "checkpoints"), step)
+        checkpoint_folder.save(path, {"theta": np.zeros(99)}, {"step": step})
     return tmp_path
 
 
@@ -70,7 +70,7 @@ def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, numbe
 
         monkeypatch.setattr(checkpoint_file, "_Reader", type("Reader", (REAL_READER, Failing), {}))
         try:
-            assert checkpoint_file.load_newest(str(saved), print)[0] == str(newest)
+            assert checkpoint_folder.load_newest(str(saved), print)[0] == str(newest)
             break
         except SystemFault as fault:
             assert fault.code == (75 if number == errno.EIO else 1)
@@ -91,7 +91,7 @@ def tree(folder):
 def test_error_of_a_lookup_is_not_a_missing_checkpoint(saved, monkeypatch, function, number):
     monkeypatch.setattr(os, function, failing(number))
     with pytest.raises(SystemFault, match="cannot be read"):
-        checkpoint_file.load_newest(str(saved), print)
+        checkpoint_folder.load_newest(str(saved), print)
 
 
 def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
@@ -100,7 +100,7 @@ def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
 
     monkeypatch.setattr(checkpoint_file, "_array", refuse)
     with pytest.raises(SystemFault, match=r"out of memory\): use fewer ranks"):
-        checkpoint_file.load_newest(str(saved), print)
+        checkpoint_folder.load_newest(str(saved), print)
 
 
 def line(update, **more):
@@ -284,15 +284,15 @@ def test_missing_file_is_no_checkpoint(tmp_path):
 #: Loads a checkpoint again and again, with the N-th allocation failing; prints the kinds of errors.
 ALLOCATIONS = """
 import collections, sys, _testcapi
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 
 folder, most = sys.argv[1], int(sys.argv[2])
-checkpoint_file.load_newest(folder, print)
+checkpoint_folder.load_newest(folder, print)
 kinds = collections.Counter()
 for number in range(most):
     _testcapi.set_nomemory(number, number + 1)
     try:
-        checkpoint_file.load_newest(folder, print)
+        checkpoint_folder.load_newest(folder, print)
         kind = "loaded"
     except BaseException as error:
         _testcapi.remove_mem_hooks()

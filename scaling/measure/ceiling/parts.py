@@ -10,7 +10,7 @@ import dataclasses
 
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
-from pg_mpi.run import run_state
+from pg_mpi.run import env_states, run_state
 from pg_mpi.run.trainer import Trainer
 
 
@@ -66,12 +66,17 @@ class Bench(Trainer):
 
     def mark(self):
         """Save the state of the run for ``put_back``. Collective: every rank must call this."""
-        content = run_state.collect(self._world, self.config, self._env_spec, self._learner, self.counters, self.envs)
-        self._marked = copy.deepcopy(self._world.on_root(lambda: content))
+        whole = run_state.collect(self.config, self._env_spec, self._learner, self.counters)
+        states = env_states.gather(self._world, self.envs, None, self._world.size)
+        self._marked = copy.deepcopy(self._world.on_root(lambda: (whole, states)))
 
     def put_back(self):
         """Restore the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        run_state.deal(World(), self._marked, self._learner, self.counters, self.envs)
+        whole, states = self._marked
+        run_state.restore(World(), whole, self._learner, self.counters)
+        by_index, _ = env_states.decode(*states)
+        for env in self.envs:
+            env.restore(*by_index[env.index])
         self._network = self.policy.expand()
         self._phases.clear()
 

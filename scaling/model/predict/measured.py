@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.pinning import numbers
+from pg_mpi.run import env_states
 from scaling.measure.timed_run import read_metrics
 from scaling.model.predict.probe import probe
 
@@ -67,7 +68,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         config = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))
         settings, shared = config["settings"], crowded(config["starts"][-1])
         game = settings["env_id"]
-        path, arrays, facts = checkpoint_file.load_newest(str(run), lambda line: None) or (None, None, None)
+        path, arrays, facts = checkpoint_folder.load_newest(str(run), lambda line: None) or (None, None, None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise UsageError(f"{run} has no config.json and checkpoint of this version: {error}") from None
     if path is None:
@@ -92,7 +93,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         round_s=float(np.median(table.slowest("record"))),
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
-        state_bytes=int((arrays["emulators"].nbytes + arrays["encoders"].nbytes) / len(facts["envs"])),
+        state_bytes=_state_bytes(path, arrays, facts),
     )
 
 
@@ -157,3 +158,9 @@ class Table:
         """Mean steps of a game; None if updates do not consist of whole games, or no game ended."""
         by_game = settings["sync"] == "episode" and self.games.any()
         return float(self.samples.sum() / self.games.sum()) if by_game else None
+
+
+def _state_bytes(path, arrays, facts):
+    """Mean bytes of an env's state."""
+    states = env_states.first_envs(path, (arrays, facts), 1).values()
+    return int(np.mean([sum(array.nbytes for array in arrays.values()) for arrays, _ in states]))

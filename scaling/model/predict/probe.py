@@ -14,7 +14,7 @@ from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.schedule import annealing
 from pg_mpi.mpi.world import World
-from pg_mpi.run import factory, run_state, saved_run
+from pg_mpi.run import env_states, factory, run_state, saved_run
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.phase_timer import PhaseTimer
 
@@ -34,7 +34,10 @@ def probe(path, arrays, facts, envs_per_rank):
     envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
     learner = factory.make_learner(config, policy, World(), PhaseTimer())
     counters = Counters()
-    run_state.deal(World(), (arrays, facts), learner, counters, envs)
+    run_state.restore(World(), (arrays, facts), learner, counters)
+    states = env_states.first_envs(path, (arrays, facts), envs_per_rank)
+    for env in envs:
+        env.restore(*states[env.index])
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     rounds = [player.play(network) for _ in range(ROUNDS)]
     return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, counters.env_steps))

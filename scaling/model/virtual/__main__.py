@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import duration, integer, real
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from scaling import cli, sweep
@@ -150,7 +150,7 @@ def train(run, ranks, how, words, limit):
 def keep(path, run, ranks, seconds, facts):
     """Write the result of a run folder."""
     before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
-    newest = checkpoint_file.candidates(str(run))
+    newest = checkpoint_folder.candidates(str(run))
     result = {**learning_curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}
     reached = learning_curves.time_to(timed_run.read_metrics(run), facts["target"], strictly=False)
     result |= {

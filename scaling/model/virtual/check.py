@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from pg_mpi.config.parsers import integer
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli, sweep
 from scaling.measure import timed_run
@@ -74,7 +74,7 @@ def compare(ranks, flags, network, steps):
 
 def _read(folder):
     """A finished run: its weights as bytes, and its seconds, speed and phase shares after the first update."""
-    _, arrays, _ = checkpoint_file.load_newest(str(folder), lambda line: None)
+    _, arrays, _ = checkpoint_folder.load_newest(str(folder), lambda line: None)
     lines = timed_run.read_metrics(folder)
     found = timed_run.measured(lines, 0.0)
     return {

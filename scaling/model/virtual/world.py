@@ -154,11 +154,13 @@ class VirtualWorld:
     def gather_all(self, item):
         return self._hub.meet(self.rank, item, list, self._packed(item))
 
-    def gather_blocks(self, array):
-        return self.gather(array)
+    def gather_blocks(self, array, each):
+        blocks = self._hub.meet(self.rank, array, list, each * len(array))
+        return blocks[self.rank : self.rank + each] if self.rank % each == 0 else None
 
-    def deal_blocks(self, blocks):
-        return self._hub.meet(self.rank, blocks, lambda items: items[0], sum(map(len, blocks)))[self.rank]
+    def deal_blocks(self, blocks, each):
+        dealt = self._hub.meet(self.rank, blocks, list, sum(map(len, blocks)))
+        return dealt[self.rank - self.rank % each][self.rank % each]
 
     def _packed(self, item):
         """Bytes that pass the root's link in a gather, if all items have the size of this one."""
@@ -177,6 +179,19 @@ class VirtualWorld:
         if error is not None:
             error.agreed = True
             raise error
+        return result
+
+    def on_every(self, function, *args):
+        result = error = None
+        try:
+            result = function(*args)
+        except Exception as caught:  # every rank raises the first
+            error = caught
+        errors = self._hub.meet(self.rank, error, list, 8)
+        first = next(filter(None, errors), None)
+        if first is not None:
+            first.agreed = True
+            raise first
         return result
 
     def once(self, function, *args):
