@@ -89,13 +89,13 @@ def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group:
         replay: ``Learner.replay_state``.
         group: number of ranks; the world's size for one file.
     """
-    blocks = world.gather_blocks(_pack({env.index: env.state() for env in envs}, replay), group)
+    blocks = world.gather_blocks(pack({env.index: env.state() for env in envs}, replay), group)
     if blocks is None:
         return None
     by_index: EnvStates = {}
     replays: list[State] = []
     for block in blocks:
-        states, replay = _unpack(block)
+        states, replay = unpack(block)
         by_index |= states
         if replay:
             replays.append(replay)
@@ -214,8 +214,8 @@ def deal(world: Collectives, held: Held, learner: Learner, envs: Iterable[Env]) 
         for rank in range(world.rank, min(world.rank + held.group, world.size)):
             mine = {index: held.states[index] for index in held.dealt.envs(rank, rank + 1)}
             saved = held.dealt.replays(rank, rank + 1)
-            blocks.append(_pack(mine, {number: held.replays[number] for number in saved if number in held.replays}))
-    states, replays = _unpack(world.deal_blocks(blocks, held.group))
+            blocks.append(pack(mine, {number: held.replays[number] for number in saved if number in held.replays}))
+    states, replays = unpack(world.deal_blocks(blocks, held.group))
     with checking():
         for env in envs:
             env.restore(*states[env.index])
@@ -223,10 +223,11 @@ def deal(world: Collectives, held: Held, learner: Learner, envs: Iterable[Env]) 
             learner.restore_replay([(rank, *state) for rank, state in replays.items()])
 
 
-def _pack(*states: Any) -> NDArray[np.uint8]:
+def pack(*states: Any) -> NDArray[np.uint8]:
     """States as bytes, to send to another rank: uint8 (n,)."""
     return np.frombuffer(pickle.dumps(states), np.uint8)
 
 
-def _unpack(block: NDArray[np.uint8]) -> Any:
+def unpack(block: NDArray[np.uint8]) -> Any:
+    """The states that ``pack`` was given."""
     return pickle.loads(block.tobytes())

@@ -1,0 +1,213 @@
+"""What one rank does for 1,000 to 100,000 ranks: ``python -m scaling.measure.population``.
+
+One process is rank 0 and runs the trainer's own code. The other ranks are made up: their arrays in a reduction are
+copies of rank 0's, as many as a tree passes through one rank, and the states of their envs are copies of a real one. No
+message is sent, so the times are those of a rank's own work, without the network.
+"""
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import time
+import tracemalloc
+
+import numpy as np
+
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.parsers import integer
+from pg_mpi.files import checkpoint_folder
+from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.mpi import pinning
+from pg_mpi.mpi.world import World
+from pg_mpi.run import checks, env_states, places, rank_times, round_counts, run_state, saving, start
+from pg_mpi.run.trainer import Trainer
+from scaling import cli, sweep
+
+KIND = ("population", 1)
+RANKS_PER_HOST = 128
+PARTS = {
+    "count": "each update: counts of the round, check of the weights",
+    "describe": "each start: hosts, cores, libraries",
+    "save": "each save: the group's part, the weights, times of the ranks",
+    "resume": "each resume: find the parts, read and deal the group's",
+}
+#: Training settings that cannot be given here.
+REFUSED = {"run_dir", "resume", "elastic", "replay", "track", "trace", "expect_ranks"}
+
+
+def parser():
+    """Create the argument parser."""
+    p = cli.parser(
+        "scaling.measure.population",
+        "Measure the processor time and memory that rank 0 needs besides playing and learning, with made-up other "
+        f"ranks, {RANKS_PER_HOST} on each host. Nothing is sent: the times are those of a rank's own work.",
+        "All other flags are those of pg_mpi.train. Takes half a minute.",
+    )
+    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks", "1000,10000,100000")
+    cli.add_option(p, "--repeats", "K", integer(), "measurements of each part; the least counts", 5)
+    return cli.add_shared(p, "also write population.csv there", preset=True)
+
+
+def main(argv):
+    """Measure and report."""
+    cli.refuse_mpirun()
+    args, words = cli.parse_training(parser(), argv, REFUSED)
+    cli.check_training(words, *args.ranks)
+    cli.claim(args.out, "population.csv", "scaling.measure.population", argv)
+    rows = []
+    for ranks in args.ranks:
+        print(f"{ranks:,} ranks", file=sys.stderr, flush=True)
+        rows += [{"part": name, "ranks": ranks, **cost} for name, cost in measure(ranks, words, args.repeats).items()]
+    csv = (*KIND, rows, cli.facts("scaling.measure.population", argv))
+    cli.write_result(args, "population", table(rows), {"rows": rows, "growth": growth(rows)}, table=csv)
+    return 0
+
+
+def table(rows):
+    """A line for each part: milliseconds and MB on each number of ranks, and the power with which the time grows."""
+    counts = list(dict.fromkeys(row["ranks"] for row in rows))
+    lines = ["| rank 0, ms of processor time (MB) | " + " | ".join(f"{n:,} ranks" for n in counts) + " | grows as |"]
+    lines.append("|---" * (len(counts) + 2) + "|")
+    for name, power in growth(rows).items():
+        cells = [f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name]
+        lines.append(f"| {PARTS[name]} | {' | '.join(cells)} | N^{power:.2f} |")
+    return "\n".join(lines)
+
+
+def growth(rows):
+    """The exponent of the number of ranks, by least squares of the logarithms, for each part."""
+    powers = {}
+    for name in PARTS:
+        own = [row for row in rows if row["part"] == name]
+        n, ms = (np.log([row[key] for row in own]) for key in ("ranks", "cpu_ms"))
+        powers[name] = float(np.polyfit(n, ms, 1)[0]) if len(own) > 1 else 0.0
+    return powers
+
+
+class MadeUpWorld(World):
+    """Rank 0 of ``size`` ranks that do what rank 0 does."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def sum_(self, array):
+        array *= self.size
+        return array
+
+    def max_(self, array):
+        return array
+
+    def merge_(self, array, function):
+        for _ in range(int(np.ceil(np.log2(self.size)))):
+            array[...] = function(array.copy(), array)
+        return array
+
+    def any(self, *flags):
+        return list(map(bool, flags))
+
+    def broadcast_(self, array):
+        return array
+
+    def barrier(self):
+        pass
+
+    def gather_blocks(self, array, each):
+        """Blocks of ``each`` ranks, whose envs have numbers of their own."""
+        states, replay = env_states.unpack(array)
+        first = min(states)
+        return [
+            env_states.pack({first + rank * len(states) + i: state for i, state in enumerate(states.values())}, replay)
+            for rank in range(min(each, self.size))
+        ]
+
+    def deal_blocks(self, blocks, each):
+        return blocks[0]
+
+    def on_root(self, function, *args, asleep=False):
+        return function(*args)
+
+    def on_every(self, function, *args):
+        return function(*args)
+
+
+class Population:
+    """A trainer on rank 0 of ``size`` ranks, after one update.
+
+    Args:
+        words: flags of ``pg_mpi.train``.
+    """
+
+    def __init__(self, size, folder, words):
+        self.config, self.given = parse_train([*words, "--run-dir", folder])
+        self.hosts = -(-size // RANKS_PER_HOST)
+        self.group = env_states.group_size(self.config, size, self.hosts)
+        self._trainer = Trainer(World(), self.config, self.given)
+        self._trajectories = self._trainer.play()
+        self._trainer.learn(self._trajectories)
+        self.world = MadeUpWorld(size)
+        self._trainer._folder.unlock()  # ``resume`` locks it
+        self._layout = env_states.Layout(size * self.config.envs_per_rank, size, self.group)
+        self._saving = saving.Saving(RunFolder(folder), 3, lambda: None)
+
+    def count(self):
+        """The counts of a round, and the check of the weights."""
+        round_counts.count_round(self.world, self._trainer._player.envs, self._trajectories)
+        checks.check_weights(self.world, self._trainer._learner.policy.theta, 1)
+
+    def describe(self):
+        """The facts of a start."""
+        places.summary(self.world, pinning.describe() | {"why_numpy": None})
+
+    def save(self):
+        """Rank 0's part of a checkpoint, the weights, and the times of the ranks."""
+        trainer = self._trainer
+        envs, learner = trainer._player.envs, trainer._learner
+        whole = run_state.collect(self.config, trainer._env_spec, learner, trainer.counters)
+        states = env_states.gather(self.world, envs, None, self.group)
+        self._saving.write(self.world, trainer.counters.env_steps, whole, states, self._layout)
+        rank_times.summary(self.world, {"play": 1.0, "wait": 0.1})
+
+    def make_up_parts(self):
+        """Make the parts of the other groups, without content: on resume rank 0 looks only whether they are there."""
+        path = checkpoint_folder.candidates(self.config.folder)[0]
+        for number in range(1, self._layout.parts):
+            with open(self._layout.part(path, number), "wb"):
+                pass
+
+    def resume(self):
+        """Find the checkpoint, and read and deal the states of rank 0's group."""
+        trainer = self._trainer
+        begun, held = start.begin(self.world, self.config, self.given, self.hosts)
+        run_state.restore(self.world, begun.saved, trainer._learner, trainer.counters)
+        env_states.deal(self.world, held, trainer._learner, trainer._player.envs)
+        begun.folder.unlock()
+
+
+def measure(size, words, repeats):
+    """Measure each part: name → CPU milliseconds (least of ``repeats``) and the most MB allocated at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.redirect_stdout(io.StringIO()):
+            population = Population(size, os.path.join(folder, "run"), words)
+        population.save()
+        population.make_up_parts()
+        return {name: _cost(getattr(population, name), repeats) for name in PARTS}
+
+
+def _cost(function, repeats):
+    times = []
+    for _ in range(repeats):
+        begun = time.process_time()
+        function()
+        times.append(time.process_time() - begun)
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {"cpu_ms": 1000 * min(times), "peak_mb": peak / 1e6}
+
+
+if __name__ == "__main__":
+    cli.run(main)

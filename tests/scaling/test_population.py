@@ -1,0 +1,26 @@
+"""``scaling.measure.population``: neither memory nor files of rank 0 grow with the number of ranks."""
+
+import json
+
+import pytest
+
+from scaling.measure import population
+
+
+def test_growth_is_the_slope_of_the_logarithms():
+    rows = [
+        {"part": part, "ranks": ranks, "cpu_ms": 3 * ranks**power}
+        for part, power in zip(population.PARTS, (0, 0.5, 1, 2))
+        for ranks in (1000, 10_000, 100_000)
+    ]
+    assert list(population.growth(rows).values()) == pytest.approx([0, 0.5, 1, 2])
+
+
+def test_memory_of_rank_0_does_not_grow(capsys):
+    flags = ["--ranks", "1000,100000", "--repeats", "1", "--preset", "fast", "--hidden", "16", "--json"]
+    assert population.main(flags) == 0
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    small, large = ({row["part"]: row["peak_mb"] for row in rows if row["ranks"] == ranks} for ranks in (1000, 100_000))
+    for part, megabytes in large.items():
+        assert megabytes < 1.1 * small[part] + 2, part
+    assert large["save"] < 64 and large["resume"] < 64
