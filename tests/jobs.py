@@ -9,12 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.files import checkpoint_folder
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.launch import launcher
 from pg_mpi.mpi.launch.mpirun import mpirun_command
+from pg_mpi.run.env_states import Layout, decode
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 90  # seconds until a job counts as hung
@@ -143,10 +145,35 @@ def deterministic(cwd, run="run"):
 
 
 def newest(cwd, run="run"):
-    """Return the path and the bytes of a run's newest checkpoint."""
+    """Return the path and the bytes of a run's newest checkpoint, parts included."""
     path = checkpoint_folder.candidates(str(Path(cwd) / run))[0]
-    with open(path, "rb") as file:
-        return path, file.read()
+    return path, b"".join(Path(file).read_bytes() for file in [path, *sorted(checkpoint_folder.parts_there(path))])
+
+
+def _states(path):
+    """The states of all envs of a checkpoint, by index."""
+    arrays, facts = checkpoint_file.load(path)
+    layout = Layout.of(facts)
+    if not layout:
+        return decode(arrays, facts)[0]
+    states = {}
+    for number in range(layout.parts):
+        states |= decode(*checkpoint_file.load(layout.part(path, number)))[0]
+    return states
+
+
+def assert_equal_states(one, several):
+    """Assert that two checkpoints hold the same run, in whatever parts."""
+    (arrays, facts), (others, their_facts) = checkpoint_file.load(one), checkpoint_file.load(several)
+    for name in ("theta", "optimizer"):
+        np.testing.assert_array_equal(arrays[name], others[name])
+    assert facts["counters"] == their_facts["counters"]
+    there, here = _states(one), _states(several)
+    assert sorted(there) == sorted(here) == list(range(len(there)))
+    for index, (arrays, env_facts) in there.items():
+        assert env_facts == here[index][1]
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, here[index][0][name])
 
 
 def refusal(main, *args):

@@ -12,6 +12,8 @@ import jobs
 import pytest
 from submitted import SMALL
 
+from pg_mpi.files import checkpoint_folder
+
 sys.path.append(str(Path(__file__).parents[1] / "chaos"))
 from faulty_fs import Mounted, usable  # noqa: E402
 
@@ -72,6 +74,25 @@ def test_several_ranks_on_each_of_two_hosts(hosts, tmp_path):
     done = run_on_hosts(hosts, tmp_path, 2, "pg_mpi.train", *flags, slots=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 ranks on 2 hosts (n1, n2)" in done.stdout and (tmp_path / "run" / "DONE").exists()
+
+
+@pytest.mark.quick
+def test_each_host_writes_and_reads_its_part(hosts, tmp_path):
+    """Two hosts write two parts, one host resumes from them, and two from its one file."""
+    for count, slots, steps, parts in ((2, 2, 2000, 2), (1, 4, 4000, 0), (2, 2, 6000, 2)):
+        flags = ["--run-dir", "run", *SMALL, "--total-timesteps", steps]
+        done = run_on_hosts(hosts, tmp_path, count, "pg_mpi.train", *flags, slots=slots)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "resumed from" in done.stdout or steps == 2000
+        assert len(checkpoint_folder.parts_there(jobs.newest(tmp_path)[0])) == parts
+
+
+def test_rank_0_writes_for_hosts_that_do_not_see_its_folder(hosts, tmp_path):
+    flags = ["--run-dir", hosts.local / "run", *SMALL, "--total-timesteps", 2000]
+    done = run_on_hosts(hosts, tmp_path, 2, "pg_mpi.train", *flags)
+    assert done.returncode == 0 and "finished" in done.stdout, done.stdout + done.stderr
+    line = f"not all hosts see {hosts.local}/run: rank 0 writes the checkpoints for all"
+    assert done.stderr.count(line) == 1, done.stderr
 
 
 #: The launcher, with less patience.

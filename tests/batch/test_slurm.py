@@ -8,6 +8,8 @@ import pytest
 from hosts import wait_for
 from submitted import assert_equal_results, finished, kill_rank, log, ranks_of, starts, submit, wait_for_updates
 
+from pg_mpi.files import checkpoint_folder
+
 pytestmark = pytest.mark.batch
 
 
@@ -115,6 +117,7 @@ def test_job_with_a_killed_rank_is_requeued(slurm, tmp_path, launcher):
     assert not finished(tmp_path)
     slurm.wait_for_state(job, "COMPLETED", 120)
     assert finished(tmp_path) and len(starts(tmp_path)) == 2, log(tmp_path)
+    assert len(checkpoint_folder.parts_there(jobs.newest(tmp_path)[0])) == 4, "each node writes its part"
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "srun --mpi=pmix"])

@@ -116,6 +116,7 @@ def serve(backing, mount, control, log):
             os.unlink(self._at(path))
 
         def rmdir(self, path):
+            self._call("unlink", path)
             os.rmdir(self._at(path))
 
         def symlink(self, target, source):

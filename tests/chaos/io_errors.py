@@ -4,10 +4,13 @@ import json
 import random
 import shutil
 import sys
+from pathlib import Path
 
 from faulty_fs import KINDS, Mounted, usable
-from jobs import end, finish, newest, one_line, run, start, wait_for_updates
+from jobs import assert_equal_states, end, finish, newest, one_line, run, start, wait_for_updates
 from outcome import fault
+
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 ERRORS = {"EIO": 75, "ENOSPC": 75, "ESTALE": 75, "EACCES": 1}  # and the exit code asked for
 FLAGS = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "64", "--checkpoint-every", "1"]
@@ -15,13 +18,27 @@ HALF, WHOLE = "512", "1024"
 
 
 def line(command, run_folder, budget=WHOLE):
-    """The command line of a module of ours on a run folder. Python itself reads nothing there."""
+    """The command line of a module of ours on a run folder. Python itself reads nothing there.
+
+    ``parts``: trains on two ranks, with a part of the checkpoints for each.
+    """
+    if command == "parts":
+        script = str(Path(__file__).with_name("small_groups.py"))
+        flags = [*FLAGS, "--envs-per-rank", "2", "--total-timesteps", budget, "--run-dir", str(run_folder)]
+        return [*mpirun_command(2), sys.executable, script, *flags]
     more = {"train": [*FLAGS, "--total-timesteps", budget, "--run-dir"], "evaluate": ["--games", "2"], "report": []}
     return [sys.executable, "-m", f"pg_mpi.{command}", *more[command], str(run_folder)]
 
 
 #: Each command, and whether the folder holds a run.
-COMMANDS = (("train", False), ("train", True), ("evaluate", True), ("report", True))
+COMMANDS = (
+    ("train", False),
+    ("train", True),
+    ("evaluate", True),
+    ("report", True),
+    ("parts", False),
+    ("parts", True),
+)
 
 
 def updates(run_folder):
@@ -31,10 +48,15 @@ def updates(run_folder):
 
 def check_kept(backing, before):
     """Assert that a run folder has lost nothing: its checkpoint, its metrics, its name."""
-    there = {path.name: path.read_bytes() for path in (backing / "run").rglob("*.npz")}
-    assert there.get(max(before)) == before[max(before)], "lost: the newest checkpoint is gone or differs"
+    there = content(backing)
+    assert {path: there.get(path) for path in before} == before, "lost: the newest checkpoint is gone or differs"
     assert not list((backing / "run").rglob("*.damaged*")), "lost: a good file is set aside"
     assert updates(backing / "run")[:2] == [1, 2], "lost: metrics are gone"
+
+
+def content(place):
+    """The bytes of the checkpoints and their parts, by path."""
+    return {str(path.relative_to(place)): path.read_bytes() for path in (place / "run").rglob("*.npz")}
 
 
 @fault("file system: the N-th call on the run folder fails (root only)", tries=30, full=4000)
@@ -42,8 +64,9 @@ def failing_calls(outcome, folder, tries, seed):
     """Trains, resumes, evaluates and reports on a FUSE file system, then runs the same without the fault."""
     if not usable():
         return
-    for name, budget in (("half", HALF), ("whole", WHOLE)):
-        assert run(line("train", folder / name / "run", budget), folder).returncode == 0
+    for command in ("train", "parts"):
+        for name, budget in (("half", HALF), ("whole", WHOLE)):
+            assert run(line(command, folder / command / name / "run", budget), folder).returncode == 0
     with Mounted(folder / "fs") as mounted:
         for case in cases(mounted, folder, tries, seed):
             with outcome.attempt():
@@ -54,7 +77,7 @@ def cases(mounted, folder, tries, seed):
     """``tries`` of all (command, whether the folder holds a run, rule), in random order."""
     found = []
     for command, begun in COMMANDS:
-        prepare(mounted, folder, begun)
+        prepare(mounted, folder, command, begun)
         mounted.set()
         assert run(line(command, mounted.folder / "run"), folder).returncode == 0
         calls = [call["kind"] for call in mounted.log()]
@@ -70,19 +93,21 @@ def cases(mounted, folder, tries, seed):
     return found[:tries]
 
 
-def prepare(mounted, folder, begun):
+def prepare(mounted, folder, command, begun):
     """Put the half run, or nothing, into the mounted folder."""
     mounted.set()
     shutil.rmtree(mounted.backing)
     mounted.backing.mkdir()
     if begun:
-        shutil.copytree(folder / "half" / "run", mounted.backing / "run")
+        half = folder / ("parts" if command == "parts" else "train") / "half"
+        shutil.copytree(half / "run", mounted.backing / "run")
 
 
 def attempt(mounted, folder, command, begun, rule):
     """Run a command with failing calls, check what is left, and run it again without."""
-    prepare(mounted, folder, begun)
-    before = {path.name: path.read_bytes() for path in (mounted.backing / "run").rglob("*.npz")}
+    prepare(mounted, folder, command, begun)
+    stem = Path(newest(mounted.backing)[0]).stem if begun else ""
+    before = {path: data for path, data in content(mounted.backing).items() if stem in path}
     mounted.set(**rule)
     result = run(line(command, mounted.folder / "run"), folder)
     case = f"{command} {'resumed' if begun else 'new'} {rule}"
@@ -94,9 +119,11 @@ def attempt(mounted, folder, command, begun, rule):
         check_kept(mounted.backing, before)
     again = run(line(command, mounted.folder / "run"), folder)
     assert again.returncode == 0, f"wrong: {case}: then exit {again.returncode} {again.stderr}"
-    if command == "train":
-        ends = [newest(place, "run")[1] for place in (mounted.folder, folder / "whole")]
-        assert ends[0] == ends[1], f"wrong: {case}: other bits in the end"
+    if command in ("train", "parts"):
+        try:
+            assert_equal_states(*(newest(place)[0] for place in (mounted.folder, folder / command / "whole")))
+        except AssertionError as error:
+            raise AssertionError(f"wrong: {case}: other bits in the end: {error}") from None
         assert updates(mounted.backing / "run") == [1, 2, 3, 4], f"lost: {case}: metrics"
         left = [path.name for path in (mounted.backing / "run").rglob("*") if path.suffix in (".tmp", ".damaged")]
         assert not left, f"wrong: {case}: {left} remain"

@@ -19,8 +19,9 @@ from io_errors import HALF, WHOLE, line, updates
 from jobs import newest, run
 from outcome import fault
 
-from pg_mpi.files import checkpoint_folder
+from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.files.metrics_file import MetricsLog
+from pg_mpi.run.env_states import Layout
 
 DATA = ("lost", "zeros", "torn", "kept")
 
@@ -132,12 +133,23 @@ def steps(name):
 @fault("file system: loss of power at any call of a run (root only)", tries=1000, full=100_000)
 def lost_power(outcome, folder, tries, seed):
     """Each state must load a checkpoint that is at least the acknowledged one, with whole metrics; some are resumed."""
-    if not usable():
-        return
+    if usable():
+        lose_power(outcome, folder, tries, seed, "train")
+
+
+@fault("file system: loss of power at any call of a run with parts (root only)", tries=1000, full=100_000)
+def lost_power_with_parts(outcome, folder, tries, seed):
+    """The same for two ranks that each write a part."""
+    if usable():
+        lose_power(outcome, folder, tries, seed, "parts")
+
+
+def lose_power(outcome, folder, tries, seed, command):
+    """Check ``tries`` of all states after a loss of power."""
     with Mounted(folder / "fs") as mounted:
         mounted.set(record=True)
         for budget in (HALF, WHOLE):
-            assert run(line("train", mounted.folder / "run", budget), folder).returncode == 0
+            assert run(line(command, mounted.folder / "run", budget), folder).returncode == 0
         calls = mounted.log()
     disk, found = Disk(), {}
     for call in calls:
@@ -150,11 +162,13 @@ def lost_power(outcome, folder, tries, seed):
     print(f"    {len(states):,} states after {len(calls):,} calls", file=sys.stderr, flush=True)
     for number, (acknowledged, state) in enumerate(states[:tries]):
         with outcome.attempt():
-            check(folder / "state", acknowledged, state, mounted.backing if number % 50 == 0 else None)
+            check(folder / "state", acknowledged, state)
+            if number % 50 == 0:
+                resume(folder / "state", command, mounted.backing)
 
 
-def check(place, acknowledged, state, whole):
-    """Assert that a state holds what was acknowledged. ``whole``: where the uninterrupted run is, to resume it too."""
+def check(place, acknowledged, state):
+    """Assert that a state holds what was acknowledged."""
     shutil.rmtree(place, ignore_errors=True)
     (place / "run").mkdir(parents=True)
     for path, content in state.items():
@@ -167,14 +181,20 @@ def check(place, acknowledged, state, whole):
     if there:
         assert steps(Path(there[0]).name) >= acknowledged, f"lost: {there[0]}, not {acknowledged}"
         update = there[2]["counters"]["update"]
+        layout = Layout.of(there[2])
+        for number in range(layout.parts if layout else 0):
+            checkpoint_file.load(layout.part(there[0], number))
         shutil.copytree(place / "run", place / "copy")
         with contextlib.redirect_stderr(io.StringIO()):  # lines of updates that were not saved may be damaged
             MetricsLog(str(place / "copy" / "metrics.jsonl"), update)
         assert updates(place / "copy") == list(range(1, update + 1)), "lost: metrics"
     if "run/DONE" in state:
         assert acknowledged, "wrong: DONE without a checkpoint"
-    if whole:
-        result = run(line("train", place / "run"), place)
-        assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
-        assert newest(place)[1] == newest(whole)[1], "wrong: other bits in the end"
-        assert updates(place / "run") == [1, 2, 3, 4], "lost: metrics after resuming"
+
+
+def resume(place, command, whole):
+    """Assert that a state, resumed, ends as the uninterrupted run in ``whole``."""
+    result = run(line(command, place / "run"), place)
+    assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+    assert newest(place)[1] == newest(whole)[1], "wrong: other bits in the end"
+    assert updates(place / "run") == [1, 2, 3, 4], "lost: metrics after resuming"

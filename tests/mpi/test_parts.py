@@ -1,16 +1,32 @@
 """Checkpoints in parts, which the ranks write and read at the same time: here one part per rank, for 600 envs each."""
 
 import os
+import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
-from jobs import ROOT, SMALL, STEPS, command, metrics, newest, one_line, run, train, train_and_resume, wait_for_updates
+from jobs import (
+    ROOT,
+    SMALL,
+    STEPS,
+    assert_equal_states,
+    command,
+    finish,
+    metrics,
+    newest,
+    one_line,
+    ranks_of,
+    run,
+    train,
+    train_and_resume,
+    wait_for_updates,
+)
 from jobs import end as kill_job
 from jobs import start as start_job
 
 from pg_mpi.files import checkpoint_file, checkpoint_folder
-from pg_mpi.run.env_states import Layout, decode
+from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour
+from pg_mpi.run.env_states import Layout
 
 pytestmark = pytest.mark.mpi
 
@@ -18,28 +34,15 @@ CARTPOLE = ["--env-id", "CartPole-v1", "--sync", "steps", "--num-steps", 8, "--m
 UPDATE = 8 * 1800  # steps of all envs
 
 
-def envs(path):
-    """The states of all envs of a checkpoint, by index."""
-    arrays, facts = checkpoint_file.load(path)
-    layout = Layout.of(facts)
-    if not layout:
-        return decode(arrays, facts)[0]
-    states = {}
-    for number in range(layout.parts):
-        states |= decode(*checkpoint_file.load(layout.part(path, number)))[0]
-    return states
-
-
-def files(path):
-    """The bytes of each part, by name."""
-    return {file.name: file.read_bytes() for file in Path(checkpoint_folder.parts_of(path)).iterdir()}
+def parts(path):
+    """The names of the parts of a checkpoint."""
+    return sorted(map(os.path.basename, checkpoint_folder.parts_there(path)))
 
 
 def test_resume_is_bit_exact(tmp_path):
-    whole, resumed = train_and_resume(tmp_path, 2, *CARTPOLE, "--envs-per-rank", 600, budgets=(9600, 28800))
-    parts = files(newest(whole)[0])
-    assert sorted(parts) == ["ranks-000000-000000-of-2.npz", "ranks-000001-000001-of-2.npz"]
-    assert parts == files(newest(resumed)[0])
+    whole, _ = train_and_resume(tmp_path, 2, *CARTPOLE, "--envs-per-rank", 600, budgets=(9600, 28800))
+    path, _ = newest(whole)
+    assert parts(path) == ["ranks-000000-000000-of-2.npz", "ranks-000001-000001-of-2.npz"]
 
 
 def test_any_number_of_ranks_resumes_parts(tmp_path):
@@ -54,25 +57,37 @@ def test_any_number_of_ranks_resumes_parts(tmp_path):
         layout = Layout.of(checkpoint_file.load(newest(dealt)[0])[1])
         found.append(layout and layout.parts)
     assert found == [3, None, 2, 3]
-    one, several = newest(whole)[0], newest(dealt)[0]
-    for name, array in checkpoint_file.load(several)[0].items():
-        np.testing.assert_array_equal(array, checkpoint_file.load(one)[0][name])
-    there, here = envs(one), envs(several)
-    assert sorted(there) == sorted(here) == list(range(1800))
-    for index, (arrays, facts) in there.items():
-        assert facts == here[index][1]
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(array, here[index][0][name])
+    assert_equal_states(newest(whole)[0], newest(dealt)[0])
+
+
+@pytest.mark.skipif(flavour(find_mpirun()).name != "Open MPI", reason="ULFM is Open MPI's")
+def test_parts_after_the_loss_of_a_rank(tmp_path):
+    """The envs of rank 0 are dealt to the others, so they are not in order in the parts."""
+    whole, shrunk = tmp_path / "whole", tmp_path / "shrunk"
+    whole.mkdir(), shrunk.mkdir()
+    flags = [*CARTPOLE, "--envs-per-rank", 600, "--reproducible", "--total-timesteps"]
+    train(3, whole, *flags, 6 * UPDATE)
+    launcher, *line = command(3, "pg_mpi.train", "--run-dir", "run", *SMALL, *flags, 5 * UPDATE, "--elastic")
+    job = start_job([launcher, "--with-ft", "ulfm", *line], shrunk)
+    wait_for_updates(job, shrunk, 2)
+    os.kill(ranks_of(job)[0], signal.SIGKILL)
+    result = finish(job, 60)
+    assert result.returncode == 0 and "lost rank 0 of 3: 2 left" in result.stdout, result.stdout + result.stderr
+    path, _ = newest(shrunk)
+    layout = Layout.of(checkpoint_file.load(path)[1])
+    assert layout == Layout(envs=1800, ranks=2, group=1)
+    index = checkpoint_file.load(layout.part(path, 0))[0]["index"]
+    assert sorted(index) != list(range(900)), "the test moves no env"
+    train(3, shrunk, *CARTPOLE, "--reproducible", "--total-timesteps", 6 * UPDATE)
+    assert_equal_states(newest(whole)[0], newest(shrunk)[0])
 
 
 def test_replay_is_resumed_bit_exact(tmp_path):
     """A group has at most eight ranks with ``--replay``, so nine ranks have two parts."""
     flags = ["--replay", "--max-frames", 200, *STEPS]
-    whole, resumed = train_and_resume(tmp_path, 9, *flags, budgets=(2000, 4000))
+    whole, _ = train_and_resume(tmp_path, 9, *flags, budgets=(2000, 4000))
     path, _ = newest(whole)
-    parts = files(path)
-    assert sorted(parts) == ["ranks-000000-000007-of-9.npz", "ranks-000008-000008-of-9.npz"]
-    assert parts == files(newest(resumed)[0])
+    assert parts(path) == ["ranks-000000-000007-of-9.npz", "ranks-000008-000008-of-9.npz"]
     last, _ = checkpoint_file.load(os.path.join(checkpoint_folder.parts_of(path), "ranks-000008-000008-of-9.npz"))
     assert len(last["replay_8_returns"]) > 0
 
@@ -90,19 +105,19 @@ def test_checkpoint_with_an_unusable_part_is_skipped(tmp_path, harm, reason):
     flags = [*CARTPOLE, "--checkpoint-every", 1]
     train(2, tmp_path, *flags, "--envs-per-rank", 600, "--total-timesteps", 28800)
     path, before = newest(tmp_path)
-    parts = files(path)
     harm(os.path.join(checkpoint_folder.parts_of(path), "ranks-000001-000001-of-2.npz"))
     result = train(2, tmp_path, *flags, "--total-timesteps", 28800)
     warnings = [line for line in result.stderr.splitlines() if "warning" in line]
     assert len(warnings) == 1 and reason in warnings[0], result.stderr
-    assert newest(tmp_path) == (path, before) and files(path) == parts, "the update was not played again"
+    assert newest(tmp_path) == (path, before), "the update was not played again"
     assert Path(path + ".damaged").exists() and Path(checkpoint_folder.parts_of(path) + ".damaged").is_dir()
 
 
 def test_no_checkpoint_with_usable_parts_is_an_error_that_leaves_all_files(tmp_path):
     train(2, tmp_path, *CARTPOLE, "--envs-per-rank", 600, "--total-timesteps", 9600)
-    path, before = newest(tmp_path)
+    path, _ = newest(tmp_path)
     damage(os.path.join(checkpoint_folder.parts_of(path), "ranks-000000-000000-of-2.npz"))
+    _, before = newest(tmp_path)
     result = train(2, tmp_path, *CARTPOLE, "--total-timesteps", 28800, code=2)
     assert "no usable checkpoint" in one_line(result) and newest(tmp_path) == (path, before)
 
