@@ -186,7 +186,7 @@ def refusal(main, *args):
 
 def one_line(result):
     """Return the only error line that a refused job wrote to standard error."""
-    lines = [line for line in result.stderr.splitlines() if line.startswith("pg_mpi: error: ")]
+    lines = [line for line in result.stderr.splitlines() if "pg_mpi: error: " in line]
     assert len(lines) == 1, result.stderr
     assert "Traceback" not in result.stderr + result.stdout
-    return lines[0].removeprefix("pg_mpi: error: ")
+    return lines[0].partition("pg_mpi: error: ")[2]

@@ -15,7 +15,9 @@ from typing import Any, BinaryIO
 from pg_mpi.config.errors import system_faults
 
 #: Temporary names: that of the file, the process, ``tmp``.
-TEMPORARY = re.compile(r"(config\.json|DONE|(metrics|ranks|evaluation)\.jsonl?|step-\d+\.npz|report\.html)\.\d+\.tmp")
+TEMPORARY = re.compile(
+    r"(config\.json|DONE|(metrics|ranks|evaluation)\.jsonl?|(step|ranks)-[-\dof]+\.npz|report\.html)\.\d+\.tmp"
+)
 
 
 def writing(path: str) -> AbstractContextManager[None]:

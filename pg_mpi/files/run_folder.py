@@ -1,6 +1,7 @@
 """The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark. Rank 0 only."""
 
 import contextlib
+import glob
 import json
 import os
 from collections.abc import Mapping
@@ -61,7 +62,8 @@ class RunFolder:
 
     def _remove_halves(self) -> None:
         """Remove the temporary files of killed trainers."""
-        for folder in (self.path, self.checkpoints):
+        parts = glob.glob(os.path.join(glob.escape(self.checkpoints), "*.parts"))
+        for folder in (self.path, self.checkpoints, *parts):
             with contextlib.suppress(OSError):
                 for name in filter(TEMPORARY.fullmatch, os.listdir(folder)):
                     os.remove(os.path.join(folder, name))

@@ -59,6 +59,7 @@ class Trainer:
         self._learner: Learner = parts.make_learner(config, policy, world, self._phases)
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
+        self._has_saved = False  # since this start
         self._saved_at = world.clock()
         self._stats: dict[str, Any] | None = None  # metrics of the newest update
         self._flops = 0  # of this rank's sampling since it started
@@ -190,7 +191,7 @@ class Trainer:
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._run_log:
                 self._run_log.write_ranks(self._restarts, times)
-            self._unsaved, self._saved_at = 0, self._world.clock()
+            self._unsaved, self._has_saved, self._saved_at = 0, True, self._world.clock()
 
     def _save_is_due(self) -> bool:
         """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""
@@ -201,8 +202,9 @@ class Trainer:
         return self._unsaved > 0 and self._world.any(late)[0]
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
-        """Save, print the reason and the time since a signal, and mark the folder DONE if it is finished."""
-        self.save()
+        """Save what is not saved, print the reason and the time since a signal; mark the folder DONE if finished."""
+        if self._unsaved or not self._has_saved:
+            self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
         self._world.on_root(self._close_run_log, reason, finished, waited)
         if self._copies:

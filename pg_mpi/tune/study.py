@@ -7,6 +7,7 @@ unfinished trial was left by a killed job; the group that takes the lock resumes
 
 import contextlib
 import dataclasses
+import errno
 import os
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.tune.space import Dimension
 
 if TYPE_CHECKING:
+    from optuna.storages.journal import JournalFileSymlinkLock
     from optuna.trial import FrozenTrial, Trial
 
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
@@ -43,6 +45,23 @@ def _reading(path: str) -> Iterator[None]:
     except Exception as error:
         reason = f"{type(error).__name__}: {one_line(error)}"
         raise UsageError(f"the study {path} is damaged ({reason}): take a good copy, or give another --study") from None
+
+
+def _lock(path: str) -> "JournalFileSymlinkLock":
+    """Optuna's lock of a journal, which raises the error of the system where Optuna hides it."""
+    from optuna.storages.journal import JournalFileSymlinkLock
+
+    class Lock(JournalFileSymlinkLock):
+        def release(self) -> None:
+            try:
+                super().release()
+            except RuntimeError as error:
+                cause = error.__context__
+                if isinstance(cause, OSError) and cause.errno != errno.ENOENT:
+                    raise cause from None
+                raise
+
+    return Lock(path)
 
 
 @dataclasses.dataclass
@@ -78,14 +97,14 @@ class Study:
     def __init__(self, path: str, dimensions: list[Dimension], trials: int, seed: int) -> None:
         import optuna
         from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+        from optuna.storages.journal import JournalFileBackend
 
         self._optuna, self.dimensions, self._trials, self._seed = optuna, dimensions, trials, seed
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
         path = os.path.abspath(path)  # Optuna's lock is a symlink to it
-        lock = JournalFileSymlinkLock(path)
+        lock = _lock(path)
         if is_torn(path):  # else the next record would be appended to that line, and no start could read it
             lock.acquire()
             try:

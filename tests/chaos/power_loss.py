@@ -163,7 +163,7 @@ def lose_power(outcome, folder, tries, seed, command):
     for number, (acknowledged, state) in enumerate(states[:tries]):
         with outcome.attempt():
             check(folder / "state", acknowledged, state)
-            if number % 50 == 0:
+            if number % 10 == 0:
                 resume(folder / "state", command, mounted.backing)
 
 

@@ -53,10 +53,10 @@ def main():
     parser.add_argument(
         "--out", metavar="FILE", help="write the result after each fault, and skip the faults that it contains"
     )
-    parser.add_argument("--table", metavar="FILE", help="only print such a file as a Markdown table")
+    parser.add_argument("--table", metavar="FILE", nargs="+", help="only print such files as a Markdown table")
     args = parser.parse_args()
     if args.table:
-        return table(json.loads(Path(args.table).read_text()))
+        return table([json.loads(Path(file).read_text()) for file in args.table])
     full = args.full or os.environ.get("CHAOS") == "full"
     faults = [fault for fault in FAULTS if args.only in fault.name]
     if not faults:
@@ -91,18 +91,19 @@ def existing_result(args, full):
         if found["full"] == full:
             return found
         sys.exit(f"{args.out} is of {'full' if found['full'] else 'fewer'} tries: give another --out")
-    facts = cli.facts("tests/chaos/run.py", [word for word in sys.argv[1:] if word != args.out])
+    facts = cli.facts("tests/chaos/run.py", sys.argv[1:])
     return {**facts, "full": full, "seconds": 0, "rows": []}
 
 
-def table(result):
-    """Print a result as Markdown."""
+def table(results):
+    """Print results as a Markdown table."""
     print("| fault | tries | lost | hung | wrong | worst, s |\n|---|---|---|---|---|---|")
-    for row in result["rows"]:
+    for row in (row for result in results for row in result["rows"]):
         print(
             f"| {row['fault']} | {row['tries']:,} | {row['lost']} | {row['hung']} | {row['wrong']} | {row['worst_s']} |"
         )
-    print(f"\n({result['seconds'] / 60:.0f} minutes at {result['commit'][:7]}.)")
+    for result in results:
+        print(f"\n({result['seconds'] / 60:.0f} minutes at {result['commit'][:7]}: {result['command']})")
     return 0
 
 

@@ -203,10 +203,13 @@ def test_links_in_a_run_folder_are_not_followed(tmp_path):
 
 def test_only_temporary_files_of_ours_are_removed(tmp_path):
     ours = ["config.json.7.tmp", "metrics.jsonl.7.tmp", "ranks.json.12.tmp", "DONE.1.tmp", "report.html.9.tmp"]
-    for name in (*ours, "notes.tmp", "step.tmp", "x.7.tmp"):
-        (tmp_path / name).touch()
+    part = tmp_path / "checkpoints" / "step-000000000640.parts" / "ranks-000000-000127-of-1024.npz.3.tmp"
+    part.parent.mkdir(parents=True)
+    for path in (part, *(tmp_path / name for name in (*ours, "notes.tmp", "step.tmp", "x.7.tmp"))):
+        path.touch()
     RunFolder(str(tmp_path)).open()
-    assert sorted(os.listdir(tmp_path)) == ["lock", "notes.tmp", "step.tmp", "x.7.tmp"]
+    assert not list(part.parent.iterdir())
+    assert sorted(os.listdir(tmp_path)) == ["checkpoints", "lock", "notes.tmp", "step.tmp", "x.7.tmp"]
 
 
 def test_folder_that_cannot_be_synced_is_written(tmp_path, monkeypatch):
