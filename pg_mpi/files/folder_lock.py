@@ -2,7 +2,8 @@
 
 The kernel locks the file ``lock`` and releases it when the process ends, so there are no stale locks. On a file system
 without locks the file ``owner``, which only one process can create, takes its place. A killed trainer leaves it behind;
-a start of the same job takes it over.
+a start of the same job takes it over. Where locks do not hold between hosts, the newest trainer's name is in the file
+``lock``, and any other stops before its next write.
 """
 
 import atexit
@@ -35,6 +36,7 @@ class FolderLock:
         self._path = os.path.join(folder, "lock")
         self._owns: dict[str, Any] | None = None
         self._file = _open(self._path)
+        self._name = f"{platform.node()} process {os.getpid()}\n"
         deadline, announced = time.monotonic() + PATIENCE, False
         while (holder := self._taken()) is not None:
             if not announced and time.monotonic() > deadline - PATIENCE + 1:
@@ -45,7 +47,7 @@ class FolderLock:
             time.sleep(0.1)
         with contextlib.suppress(OSError):  # a full disk: the lock holds without its holder's name
             self._file.truncate(0)
-            self._file.write(f"{platform.node()} process {os.getpid()}\n")
+            self._file.write(self._name)
             self._file.flush()
 
     def _taken(self) -> str | None:
@@ -57,10 +59,13 @@ class FolderLock:
                 return self._take_ownership()
             if error.errno not in TAKEN:
                 raise
-            self._file.seek(0)
-            holder = self._file.read().strip() or "another process"
+            holder = self._read_name().strip() or "another process"
             return f"{holder}: stop that trainer or give another --run-dir"
         return None
+
+    def _read_name(self) -> str:
+        self._file.seek(0)
+        return self._file.read()
 
     def _take_ownership(self) -> str | None:
         mine = {"host": platform.node(), "process": os.getpid(), "job": _job()}
@@ -90,7 +95,9 @@ class FolderLock:
             there: os.stat_result | None = os.stat(self._path)
         except FileNotFoundError:
             there = None
-        if there is None or not os.path.samestat(held, there) or (self._owns and self._read_owner() != self._owns):
+        lost = there is None or not os.path.samestat(held, there)
+        lost = lost or (self._read_owner() != self._owns if self._owns else self._read_name() not in ("", self._name))
+        if lost:
             raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
 
     def close(self) -> None:

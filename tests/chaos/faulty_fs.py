@@ -8,7 +8,7 @@ Before each call the server reads the JSON file ``CONTROL``, if it has changed:
     first    index of the first call of this kind that fails
     error    name of its errno, such as EIO
     ever     whether all later calls of this kind fail too
-    locks    false: the file system has no locks
+    locks    false: the file system has no locks; "lie": it grants every lock
 
 It appends a line of JSON to ``LOG`` for each call; with ``record`` set in ``CONTROL``, with the data of writes. It is a
 stand-in for a failing disk: real NFS and Lustre differ.
@@ -127,7 +127,8 @@ def serve(backing, mount, control, log):
 
         def flock(self, path, fh, op):
             self._call("lock", path)
-            fcntl.flock(fh, op)
+            if self._control.get("locks") != "lie":
+                fcntl.flock(fh, op)
 
     options = {"attr_timeout": 0, "entry_timeout": 0, "negative_timeout": 0}
     mfusepy.FUSE(Faulty(), mount, foreground=True, nothreads=True, **options)

@@ -150,6 +150,27 @@ def no_locks(outcome, folder, tries, seed):
                 assert not (place / "owner").exists(), "wrong: the owner's file stays after an orderly end"
 
 
+@fault("file system: two trainers where every lock is granted (root only)", tries=2, full=10)
+def granted_locks(outcome, folder, tries, seed):
+    """The second continues, and the first writes nothing more."""
+    if not usable():
+        return
+    with Mounted(folder / "fs") as mounted:
+        for number in range(tries):
+            with outcome.attempt():
+                place = mounted.folder / str(number)
+                mounted.set(locks="lie")
+                first = start(line("train", place, "1e9"), folder)
+                wait_for_updates(first, place, run=".")
+                second = run([*line("train", place, "1e9"), "--max-walltime", "2"], folder)
+                assert second.returncode == 75 and "resumed from" in second.stdout, f"wrong: {second.stderr}"
+                stopped = finish(first)
+                assert stopped.returncode == 1, f"wrong: exit {stopped.returncode} {stopped.stderr}"
+                assert "taken over while in use: nothing is written" in one_line(stopped)
+                found = updates(place)
+                assert found == list(range(1, found[-1] + 1)), "wrong: both wrote metrics"
+
+
 def refuse(place, cwd):
     """Assert that another job is refused."""
     refused = run(line("train", place), cwd, SLURM_JOB_ID="18")

@@ -1,133 +1,23 @@
-"""Loss of power: all states of a run folder that POSIX allows after a cut at each call of a real run.
+"""Loss of power in a run: at each recorded call of one, and again and again until one is finished. See ``disk``."""
 
-Data is durable after an fsync of its file, a name after an fsync of its folder. What was not synced may be there, be
-missing, hold zeros, or be torn; the changes of names in a folder are lost from some point on. The method is that of
-ALICE (Pillai et al., OSDI 2014). The calls are those that a real run made on ``faulty_fs``.
-"""
-
-import base64
 import contextlib
 import hashlib
 import io
 import random
 import shutil
 import sys
+import time
 from pathlib import Path
 
+import disk
 from faulty_fs import Mounted, usable
 from io_errors import HALF, WHOLE, line, updates
-from jobs import newest, run
+from jobs import end, finish, newest, run, start
 from outcome import fault
 
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.run.env_states import Layout
-
-DATA = ("lost", "zeros", "torn", "kept")
-
-
-class File:
-    """A file's content: durable, and with all writes."""
-
-    def __init__(self):
-        self.durable, self.writes = b"", []
-
-    def content(self, how):
-        """The content after a cut at which the writes since the last fsync are ``how``."""
-        writes = {"lost": 0, "torn": len(self.writes) // 2}.get(how, len(self.writes))
-        data = bytearray(self.durable)
-        for offset, piece in self.writes[:writes]:
-            if offset is None:  # a new length
-                del data[piece:]
-                data.extend(bytes(piece - len(data)))
-            else:
-                data.extend(bytes(max(0, offset - len(data))))
-                data[offset : offset + len(piece)] = bytes(len(piece)) if how == "zeros" else piece
-        return bytes(data)
-
-    def sync(self):
-        """Make all writes durable."""
-        self.durable, self.writes = self.content("kept"), []
-
-
-class Folder:
-    """A folder's names: durable, and the changes since, each a dict from a name to its new node or None."""
-
-    def __init__(self):
-        self.durable, self.changes = {}, []
-
-    def names(self, changes=None):
-        """Node by name after the first ``changes`` changes; by default after all."""
-        names = dict(self.durable)
-        for change in self.changes[:changes]:
-            names.update(change)
-        return {name: node for name, node in names.items() if node}
-
-    def sync(self):
-        """Make all names durable."""
-        self.durable, self.changes = self.names(), []
-
-
-class Disk:
-    """The files of a recorded run."""
-
-    def __init__(self):
-        self.root = Folder()
-        self.acknowledged = 0  # steps of the newest checkpoint that the run saw as saved
-
-    def _find(self, path):
-        node = self.root
-        for part in Path(path).parts[1:]:
-            node = node.names().get(part)
-        return node
-
-    def apply(self, call):
-        """Apply a recorded call."""
-        path = Path(call["path"])
-        parent, kind = self._find(path.parent), call["kind"]
-        if kind == "open" and call.get("create"):
-            if path.name.startswith("ranks.json"):  # it is written after a checkpoint
-                self.acknowledged = max(map(steps, self._find("/run/checkpoints").names()))
-            parent.changes.append({path.name: File()})
-        elif kind == "mkdir":
-            parent.changes.append({path.name: Folder()})
-        elif kind == "unlink":
-            parent.changes.append({path.name: None})
-        elif kind == "rename":
-            new = Path(call["new"])
-            assert new.parent == path.parent
-            parent.changes.append({path.name: None, new.name: parent.names()[path.name]})
-        elif kind == "write":
-            data = call.get("length")
-            piece = base64.b64decode(call["data"]) if data is None else data
-            self._find(path).writes.append((call.get("offset"), piece))
-        elif kind == "fsync":
-            self._find(path).sync()
-
-    def states(self):
-        """The states after a cut now: dicts of content by path."""
-        most = max(len(folder.changes) for folder in self._folders(self.root))
-        for changes in range(most + 1):
-            for how in DATA:
-                yield dict(self._files(self.root, "", changes, how))
-
-    def _folders(self, folder):
-        yield folder
-        for node in folder.names().values():
-            if isinstance(node, Folder):
-                yield from self._folders(node)
-
-    def _files(self, folder, path, changes, how):
-        for name, node in folder.names(changes).items():
-            if isinstance(node, Folder):
-                yield from self._files(node, f"{path}{name}/", changes, how)
-            else:
-                yield f"{path}{name}", node.content(how)
-
-
-def steps(name):
-    """The steps in a checkpoint's name, 0 for another name."""
-    return int(name[5:-4]) if checkpoint_folder.NAME.fullmatch(name) else 0
 
 
 @fault("file system: loss of power at any call of a run (root only)", tries=1000, full=100_000)
@@ -151,12 +41,12 @@ def lose_power(outcome, folder, tries, seed, command):
         for budget in (HALF, WHOLE):
             assert run(line(command, mounted.folder / "run", budget), folder).returncode == 0
         calls = mounted.log()
-    disk, found = Disk(), {}
+    there, found = disk.Disk(), {}
     for call in calls:
-        disk.apply(call)
-        for state in disk.states():
+        there.apply(call)
+        for state in there.states():
             digest = hashlib.sha256(repr(sorted(state.items())).encode()).digest()
-            found[digest] = (max(disk.acknowledged, found.get(digest, (0, None))[0]), state)
+            found[digest] = (max(there.acknowledged, found.get(digest, (0, None))[0]), state)
     states = list(found.values())
     random.Random(seed).shuffle(states)
     print(f"    {len(states):,} states after {len(calls):,} calls", file=sys.stderr, flush=True)
@@ -170,16 +60,15 @@ def lose_power(outcome, folder, tries, seed, command):
 def check(place, acknowledged, state):
     """Assert that a state holds what was acknowledged."""
     shutil.rmtree(place, ignore_errors=True)
-    (place / "run").mkdir(parents=True)
-    for path, content in state.items():
-        (place / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / path).write_bytes(content)
+    place.mkdir()
+    disk.write(state, place)
+    (place / "run").mkdir(exist_ok=True)
     warnings = []
     there = checkpoint_folder.load_newest(str(place / "run"), warnings.append)
     assert not warnings, f"lost: {warnings}"
     assert (there is not None) >= (acknowledged > 0), "lost: no checkpoint"
     if there:
-        assert steps(Path(there[0]).name) >= acknowledged, f"lost: {there[0]}, not {acknowledged}"
+        assert disk.steps(Path(there[0]).name) >= acknowledged, f"lost: {there[0]}, not {acknowledged}"
         update = there[2]["counters"]["update"]
         layout = Layout.of(there[2])
         for number in range(layout.parts if layout else 0):
@@ -198,3 +87,41 @@ def resume(place, command, whole):
     assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
     assert newest(place)[1] == newest(whole)[1], "wrong: other bits in the end"
     assert updates(place / "run") == [1, 2, 3, 4], "lost: metrics after resuming"
+
+
+@fault("file system: kill -9 and loss of what is not synced, until the run is finished (root only)", tries=6, full=200)
+def lost_again_and_again(outcome, folder, tries, seed):
+    """The run ends as one without a loss, and what a finished run has written is durable."""
+    if not usable():
+        return
+    rng = random.Random(seed)
+    for command in ("train", "parts"):
+        assert run(line(command, folder / command / "run"), folder).returncode == 0
+    with Mounted(folder / "fs") as mounted:
+        for number in range(tries):
+            with outcome.attempt():
+                command = ("train", "parts")[number % 2]
+                lose_until_finished(mounted, command, rng)
+                assert newest(mounted.backing)[1] == newest(folder / command)[1], "wrong: other bits in the end"
+                assert updates(mounted.backing / "run") == [1, 2, 3, 4], "lost: metrics"
+
+
+def lose_until_finished(mounted, command, rng):
+    """Train on the mounted file system, with loss of power at random moments and after the end."""
+    disk.write({}, mounted.backing)
+    job, code = None, None
+    while code is None:
+        mounted.set(record=True)
+        there = disk.Disk(mounted.backing)
+        job = start([*line(command, mounted.folder / "run"), "--idle-starts", "0"], mounted.folder.parent)
+        until = time.monotonic() + rng.uniform(0.3, 4)
+        while job.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        code = job.poll()
+        end(job)
+        assert code in (None, 0), f"wrong: exit {code} {finish(job)}"
+        finish(job)
+        for call in mounted.log():
+            there.apply(call)
+        disk.write(there.state(rng.randrange(there.most_changes() + 1), rng.choice(disk.DATA)), mounted.backing)
+    assert (mounted.backing / "run" / "DONE").exists(), "lost: a finished run is not marked DONE"

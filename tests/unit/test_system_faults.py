@@ -277,6 +277,17 @@ class TestWithoutLocks:
             lock.check()
 
 
+def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", lambda *_: None)
+    older = FolderLock(str(tmp_path))
+    older.check()
+    monkeypatch.setattr(folder_lock.platform, "node", lambda: "another host")
+    newer = FolderLock(str(tmp_path))
+    newer.check()
+    with pytest.raises(RunError, match="taken over"):
+        older.check()
+
+
 def test_missing_file_is_no_checkpoint(tmp_path):
     with pytest.raises(SystemFault, match="No such file"):
         checkpoint_file.load(str(tmp_path / "missing.npz"))
