@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TextIO, cast
 
 from pg_mpi import STARTED
-from pg_mpi.config.errors import SystemFault
+from pg_mpi.config.errors import SystemFault, reportable
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
@@ -61,9 +61,10 @@ def play(
             outcome = _play_on(group, trainer, Judge(budget, report), stop, progress)
         except Exception as error:
             group.failed(error)
-            if isinstance(error, SystemFault):  # of the machine, not of the settings: the job ends
-                error.agreed = False  # the other groups do not know
-                raise
+            fault = reportable(error)
+            if isinstance(fault, SystemFault) and not isinstance(error, MemoryError):
+                fault.agreed = False  # of the machine, not of the settings: the job ends, unknown to other groups
+                raise fault from None
             problem = f"{type(error).__name__}: {error}"
     problems = [each for each in group.gather_all(problem) if each]
     if problems:

@@ -38,13 +38,14 @@ class Hosts:
         names: ["n1", ...].
         local: path of a folder in memory that is separate on each host, as is /dev/shm.
         environment: environment variables for MPI jobs over ssh. Set by the caller.
+        sshd: process ids of ``serve_ssh``, by host. MPI jobs over ssh see what is mounted there.
         stray: after the exit, the processes that had to be killed: [(pid, command line)].
     """
 
     def __init__(self, count, folder):
         self.folder, self.names, self.stray = Path(folder), [f"n{n + 1}" for n in range(count)], []
         self.local = self.folder / "local"
-        self._daemons, self._first_daemons = [], {}
+        self._daemons, self._first_daemons, self.sshd = [], {}, {}
 
     def __enter__(self):
         self._owner = OWNER.open("w")
@@ -96,6 +97,7 @@ class Hosts:
         self._daemons.append(daemon)
         self._first_daemons.setdefault(name, daemon)
         log.close()
+        return daemon
 
     def output(self, name, *words):
         """Run a command with the local folder of a host's first daemon, and return its output."""
@@ -141,7 +143,7 @@ class Hosts:
             encoding="utf-8",
         )
         for name in self.names:
-            self.daemon(name, "/usr/sbin/sshd", "-D", "-e", "-f", str(server))
+            self.sshd[name] = self.daemon(name, "/usr/sbin/sshd", "-D", "-e", "-f", str(server)).pid
         for name in self.names:
             wait_for(lambda: self._ssh_works(config, name), 20, f"sshd on {name}")  # noqa: B023 called in this iteration
         return config

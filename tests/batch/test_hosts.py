@@ -165,6 +165,22 @@ def test_run_folder_on_a_file_system_that_hosts_share(hosts, tmp_path, locks):
         assert again.returncode == 75 and "resumed from" in again.stdout, again.stderr
 
 
+def test_hosts_that_see_each_others_files_late(hosts, tmp_path):
+    """Each host has its own FUSE mount, which remembers names and sizes for three seconds, as NFS does."""
+    assert usable(), "no FUSE: make chaos installs it"
+    flags = ["--run-dir", "run", *SMALL, "--checkpoint-every", "1", "--total-timesteps"]
+    inside = ["nsenter", f"--mount=/proc/{hosts.sshd['n2']}/ns/mnt"]
+    with Mounted(tmp_path, delay=3) as mounted, Mounted(tmp_path, delay=3, inside=inside):
+        for count, slots, steps in ((2, 2, 2000), (1, 4, 3000), (2, 2, 4000)):
+            done = run_on_hosts(hosts, mounted.folder, count, "pg_mpi.train", *flags, steps, slots=slots)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "resumed from" in done.stdout or steps == 2000
+        (tmp_path / "whole").mkdir()
+        for steps in (2000, 3000, 4000):
+            jobs.train(4, tmp_path / "whole", *flags[2:], steps)
+        jobs.assert_equal_states(jobs.newest(mounted.folder)[0], jobs.newest(tmp_path / "whole")[0])
+
+
 def test_doctor_reports_a_slow_link(hosts, tmp_path):
     """An Allreduce of 4 MB over links of 100 Mbit/s takes at least a third of a second."""
     found = {}

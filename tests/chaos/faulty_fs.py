@@ -1,6 +1,8 @@
 """A file system for tests, by FUSE: a folder passed through, whose calls can be made to fail and are recorded.
 
-    python tests/chaos/faulty_fs.py BACKING MOUNT CONTROL LOG
+    python tests/chaos/faulty_fs.py BACKING MOUNT CONTROL LOG DELAY
+
+``DELAY``: seconds after which a change made elsewhere is visible at the latest, as on NFS.
 
 Before each call the server reads the JSON file ``CONTROL``, if it has changed:
 
@@ -28,7 +30,7 @@ import time
 KINDS = ("open", "read", "write", "fsync", "rename", "mkdir", "unlink", "stat", "list", "lock")
 
 
-def serve(backing, mount, control, log):
+def serve(backing, mount, control, log, delay):
     """Serve until unmounted."""
     import mfusepy
 
@@ -130,7 +132,7 @@ def serve(backing, mount, control, log):
             if self._control.get("locks") != "lie":
                 fcntl.flock(fh, op)
 
-    options = {"attr_timeout": 0, "entry_timeout": 0, "negative_timeout": 0}
+    options = dict.fromkeys(("attr_timeout", "entry_timeout", "negative_timeout"), float(delay))
     mfusepy.FUSE(Faulty(), mount, foreground=True, nothreads=True, **options)
 
 
@@ -140,18 +142,24 @@ def usable():
 
 
 class Mounted:
-    """A mounted ``faulty_fs``: ``folder`` is passed through from ``backing``."""
+    """A mounted ``faulty_fs``: ``folder`` is passed through from ``backing``.
 
-    def __init__(self, place):
-        self.backing, self.folder = place / "backing", place / "mounted"
+    Args:
+        place: folder of ``backing`` and ``folder``.
+        delay: see above.
+        inside: command line before those that run in another mount namespace; there it may be mounted once more.
+    """
+
+    def __init__(self, place, delay=0, inside=()):
+        self.backing, self.folder, self._inside = place / "backing", place / "mounted", inside
         self._control, self._log, self._changes = place / "control.json", place / "log.jsonl", 0
         for folder in (self.backing, self.folder):
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=bool(inside))
         self.set()
-        line = [sys.executable, __file__, *map(str, (self.backing, self.folder, self._control, self._log))]
-        self._server = subprocess.Popen(line)
+        line = [sys.executable, __file__, self.backing, self.folder, self._control, self._log, delay]
+        self._server = subprocess.Popen([*inside, *map(str, line)])
         deadline = time.monotonic() + 20
-        while not os.path.ismount(self.folder):
+        while subprocess.run([*inside, "mountpoint", "-q", self.folder]).returncode:
             assert self._server.poll() is None and time.monotonic() < deadline, "the file system is not mounted"
             time.sleep(0.02)
 
@@ -174,7 +182,7 @@ class Mounted:
 
     def __exit__(self, *_):
         """Unmount."""
-        subprocess.run(["umount", "-l", self.folder], check=True)
+        subprocess.run([*self._inside, "umount", "-l", self.folder], check=True)
         self._server.wait(20)
 
 

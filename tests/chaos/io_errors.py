@@ -14,18 +14,25 @@ from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 ERRORS = {"EIO": 75, "ENOSPC": 75, "ESTALE": 75, "EACCES": 1}  # and the exit code asked for
 FLAGS = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "64", "--checkpoint-every", "1"]
-HALF, WHOLE = "512", "1024"
+HALF, WHOLE = "512", "1024"  # agent steps
+SPACE = "[learning_rate]\nlow = 1e-4\nhigh = 1e-3\nlog = true\n"
 
 
 def line(command, run_folder, budget=WHOLE):
     """The command line of a module of ours on a run folder. Python itself reads nothing there.
 
-    ``parts``: trains on two ranks, with a part of the checkpoints for each.
+    ``parts``: trains on two ranks, with a part of the checkpoints for each. ``tune``: plays one trial, or two.
     """
     if command == "parts":
         script = str(Path(__file__).with_name("small_groups.py"))
         flags = [*FLAGS, "--envs-per-rank", "2", "--total-timesteps", budget, "--run-dir", str(run_folder)]
         return [*mpirun_command(2), sys.executable, script, *flags]
+    if command == "tune":
+        space = run_folder.parents[1] / "space.toml"
+        space.write_text(SPACE)
+        flags = ["--space", str(space), "--study", str(run_folder / "tune.journal"), "--json", "--budget", "0.2"]
+        trials = "1" if budget == HALF else "2"
+        return [sys.executable, "-m", "pg_mpi.tune", *flags, "--trials", trials, *FLAGS]
     more = {"train": [*FLAGS, "--total-timesteps", budget, "--run-dir"], "evaluate": ["--games", "2"], "report": []}
     return [sys.executable, "-m", f"pg_mpi.{command}", *more[command], str(run_folder)]
 
@@ -38,6 +45,8 @@ COMMANDS = (
     ("report", True),
     ("parts", False),
     ("parts", True),
+    ("tune", False),
+    ("tune", True),
 )
 
 
@@ -46,8 +55,11 @@ def updates(run_folder):
     return [json.loads(each)["update"] for each in (run_folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def check_kept(backing, before):
-    """Assert that a run folder has lost nothing: its checkpoint, its metrics, its name."""
+def check_kept(backing, before, command):
+    """Assert that a run folder has lost nothing: its checkpoint, its metrics, its name; a study, no line."""
+    if command == "tune":
+        assert (backing / "run" / "tune.journal").read_bytes().startswith(before), "lost: lines of the journal"
+        return
     there = content(backing)
     assert {path: there.get(path) for path in before} == before, "lost: the newest checkpoint is gone or differs"
     assert not list((backing / "run").rglob("*.damaged*")), "lost: a good file is set aside"
@@ -59,13 +71,14 @@ def content(place):
     return {str(path.relative_to(place)): path.read_bytes() for path in (place / "run").rglob("*.npz")}
 
 
-@fault("file system: the N-th call on the run folder fails (root only)", tries=30, full=4000)
+@fault("file system: the N-th call on the run folder fails (root only)", tries=32, full=2400)
 def failing_calls(outcome, folder, tries, seed):
-    """Trains, resumes, evaluates and reports on a FUSE file system, then runs the same without the fault."""
+    """Trains, resumes, evaluates, reports and tunes on a FUSE file system, then runs the same without the fault."""
     if not usable():
         return
-    for command in ("train", "parts"):
+    for command in ("train", "parts", "tune"):
         for name, budget in (("half", HALF), ("whole", WHOLE)):
+            (folder / command / name / "run").mkdir(parents=True)
             assert run(line(command, folder / command / name / "run", budget), folder).returncode == 0
     with Mounted(folder / "fs") as mounted:
         for case in cases(mounted, folder, tries, seed):
@@ -74,21 +87,23 @@ def failing_calls(outcome, folder, tries, seed):
 
 
 def cases(mounted, folder, tries, seed):
-    """``tries`` of all (command, whether the folder holds a run, rule), in random order."""
-    found = []
+    """``tries`` of all (command, whether the folder holds a run, rule), in random order, as many of each command."""
+    found, rng = [], random.Random(seed)
     for command, begun in COMMANDS:
         prepare(mounted, folder, command, begun)
         mounted.set()
         assert run(line(command, mounted.folder / "run"), folder).returncode == 0
         calls = [call["kind"] for call in mounted.log()]
-        found += [
+        rules = [
             (command, begun, {"kind": kind, "first": first, "error": error, "ever": ever})
             for kind in KINDS
             for first in range(calls.count(kind))
             for error in ERRORS
             for ever in (False, True)
         ]
-    random.Random(seed).shuffle(found)
+        rng.shuffle(rules)
+        found += enumerate(rules)
+    found = [case for _, case in sorted(found, key=lambda pair: pair[0])]
     print(f"    {len(found):,} calls and errors, {min(tries, len(found)):,} of them tried", file=sys.stderr, flush=True)
     return found[:tries]
 
@@ -99,15 +114,18 @@ def prepare(mounted, folder, command, begun):
     shutil.rmtree(mounted.backing)
     mounted.backing.mkdir()
     if begun:
-        half = folder / ("parts" if command == "parts" else "train") / "half"
+        half = folder / (command if command in ("parts", "tune") else "train") / "half"
         shutil.copytree(half / "run", mounted.backing / "run")
 
 
 def attempt(mounted, folder, command, begun, rule):
     """Run a command with failing calls, check what is left, and run it again without."""
     prepare(mounted, folder, command, begun)
-    stem = Path(newest(mounted.backing)[0]).stem if begun else ""
-    before = {path: data for path, data in content(mounted.backing).items() if stem in path}
+    if command == "tune":
+        before = (mounted.backing / "run" / "tune.journal").read_bytes() if begun else b""
+    else:
+        stem = Path(newest(mounted.backing)[0]).stem if begun else ""
+        before = {path: data for path, data in content(mounted.backing).items() if stem in path}
     mounted.set(**rule)
     result = run(line(command, mounted.folder / "run"), folder)
     case = f"{command} {'resumed' if begun else 'new'} {rule}"
@@ -116,10 +134,14 @@ def attempt(mounted, folder, command, begun, rule):
         assert result.returncode == ERRORS[rule["error"]], f"wrong: {case}: exit {result.returncode} {result.stderr}"
         one_line(result)
     if begun:
-        check_kept(mounted.backing, before)
+        check_kept(mounted.backing, before, command)
     again = run(line(command, mounted.folder / "run"), folder)
     assert again.returncode == 0, f"wrong: {case}: then exit {again.returncode} {again.stderr}"
-    if command in ("train", "parts"):
+    if command == "tune":
+        trials = json.loads(again.stdout.splitlines()[-1])["trials"]
+        assert [trial["slot"] for trial in trials] == [0, 1], f"lost: {case}: {trials}"
+        assert {trial["state"] for trial in trials} <= {"complete", "pruned"}, f"wrong: {case}: {trials}"
+    elif command in ("train", "parts"):
         try:
             assert_equal_states(*(newest(place)[0] for place in (mounted.folder, folder / command / "whole")))
         except AssertionError as error:
