@@ -16,6 +16,8 @@ from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, folder
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.mpi.world import World
+from pg_mpi.tune import trial
 
 
 def failing(number):
@@ -286,6 +288,21 @@ def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
     newer.check()
     with pytest.raises(RunError, match="taken over"):
         older.check()
+
+
+@pytest.mark.parametrize("error, state", [(OSError(errno.EIO, "x"), None), (ValueError("x"), "failed")])
+def test_error_of_the_system_fails_no_trial(monkeypatch, error, state):
+    def trainer(*_):
+        raise error
+
+    monkeypatch.setattr(trial, "Trainer", trainer)
+    args = (World(), None, set(), 1.0, None, None, lambda: None, io.StringIO())
+    if state:
+        assert trial.play(*args).state == state
+    else:
+        with pytest.raises(SystemFault) as caught:
+            trial.play(*args)
+        assert caught.value.code == 75
 
 
 def test_missing_file_is_no_checkpoint(tmp_path):
