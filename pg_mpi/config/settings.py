@@ -148,7 +148,7 @@ class TrainConfig:
         None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False
     )
     trace: bool = _setting(
-        False, boolean, "write each rank's phases for Perfetto into trace/, see scaling.measure.timeline", False
+        False, boolean, "write the phases of all ranks for Perfetto into trace/, see scaling.measure.timeline", False
     )
     expect_ranks: int | None = _setting(None, integer(), "refuse to start on any other number of ranks", False)
 

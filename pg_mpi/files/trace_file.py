@@ -1,4 +1,6 @@
-"""``trace/``: a file for each rank and start, in the trace event format that Perfetto and Chrome open.
+"""``trace/``: a file for each host and start, in the trace event format that Perfetto and Chrome open.
+
+All ranks of a host append whole lines to its file. The format needs no closing bracket: a killed run's file opens too.
 
 A process in the trace is a rank. Its first line shows the phases in time order, with ``play`` as one block. The second
 line splits ``play``: its phases alternate thousands of times a second, so each is drawn as one block of its total time
@@ -31,15 +33,18 @@ class Trace:
     def __init__(self, folder: str, rank: int, host: str, start: int, zero: float) -> None:
         self._held: list[dict[str, Any]]
         self._rank, self._zero, self._held = rank, zero, []
-        self._path = os.path.join(folder, f"rank-{rank:06d}-start-{start:03d}.json")
+        self._path = os.path.join(folder, f"host-{host}-start-{start:03d}.json")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with writing(self._path):
-            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115 held until the end
-            self._file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+            try:
+                self._file = os.open(self._path, flags | os.O_EXCL, 0o666)
+                os.write(self._file, b"[\n")  # the other ranks write after the first update, so after this
+            except FileExistsError:
+                self._file = os.open(self._path, flags)
         self._note("process_name", 0, name=f"rank {rank} on {host}")
         self._note("process_sort_index", 0, sort_index=rank)
         for line, name in LINES.items():
             self._note("thread_name", line, name=name)
-        self._write()
 
     def _note(self, kind: str, line: int, **args: Any) -> None:
         self._held.append({"name": kind, "ph": "M", "pid": self._rank, "tid": line, "args": args})
@@ -65,14 +70,12 @@ class Trace:
         self._held.append({**event, "args": args})
 
     def _write(self) -> None:
+        """Append the held events by one call, which other ranks' lines cannot divide."""
         with writing(self._path):
-            self._file.writelines(json.dumps(event) + ",\n" for event in self._held)
-            self._file.flush()
+            os.write(self._file, "".join(json.dumps(event) + ",\n" for event in self._held).encode())
         self._held = []
 
     def close(self) -> None:
-        """Write the rest and close the JSON. Viewers also open a file that a kill left open."""
+        """Write the rest."""
         self._write()
-        with writing(self._path):
-            self._file.write("{}]}\n")
-            self._file.close()
+        os.close(self._file)

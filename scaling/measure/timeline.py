@@ -13,7 +13,7 @@ from pg_mpi.files.trace_file import PLAY
 from scaling import cli
 from scaling.pictures import timeline
 
-NAME = re.compile(r"rank-(\d+)-start-(\d+)\.json")
+NAME = re.compile(r"host-.+-start-(\d+)\.json")
 
 
 def parser():
@@ -60,27 +60,27 @@ def main(argv):
 def merge(run, start=None):
     """Merge the events of all ranks of one start, sorted by time. Raises ``UsageError`` if there are none."""
     files = {}
-    for path in Path(run, "trace").glob("rank-*.json"):
+    for path in Path(run, "trace").glob("host-*.json"):
         if named := NAME.fullmatch(path.name):
-            files.setdefault(int(named[2]), []).append((int(named[1]), path))
+            files.setdefault(int(named[1]), []).append(path)
     if not files:
         raise UsageError(f"{run} has no traces: train it with --trace")
     start = max(files) if start is None else start
     if start not in files:
         raise UsageError(f"{run} has no trace of start {start}: its starts are {', '.join(map(str, sorted(files)))}")
-    events = [event for _, path in sorted(files[start]) for event in read(path)]
+    events = [event for path in sorted(files[start]) for event in read(path)]
     return sorted(events, key=lambda event: event.get("ts", -1e18))
 
 
 def read(path):
-    """Read the events of one rank's file up to its last complete line."""
+    """Read the events of one host's file up to its last complete line."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if not lines or not lines[0].startswith('{"displayTimeUnit"'):
+    if not lines or lines[0] != "[":
         raise UsageError(f"{path} is not a trace of pg_mpi: train again with --trace")
     events = []
     for line in lines[1:]:
         if not line.endswith("},"):
-            break  # the end, or an incomplete line
+            break  # an incomplete line
         try:
             events.append(dict(json.loads(line[:-1])))
         except (ValueError, TypeError):

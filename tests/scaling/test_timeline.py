@@ -24,6 +24,7 @@ def test_merged_trace_agrees_with_the_metrics(tmp_path, flags):
     assert (tmp_path / "trace.png").stat().st_size > 10_000
     merged = json.loads((tmp_path / "run/trace/merged.json").read_text())["traceEvents"]
     blocks = [event for event in merged if event["ph"] == "X"]
+    assert len(list((tmp_path / "run/trace").glob("host-*.json"))) == 1, "not one file for both ranks of this host"
     names = sorted(event["args"]["name"] for event in merged if event["name"] == "process_name")
     assert [name.split(" on ")[0] for name in names] == ["rank 0", "rank 1"]
     # the record phase of the first update is in the second; the last includes the final checkpoint
@@ -48,8 +49,8 @@ def test_merged_trace_agrees_with_the_metrics(tmp_path, flags):
 def test_truncated_trace_and_choice_of_a_start(tmp_path):
     train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 300, "--trace")
     train(1, tmp_path, "--max-frames", 400, "--total-timesteps", 600, "--trace")
-    first, second = sorted((tmp_path / "run/trace").glob("rank-000000-start-*.json"))
-    assert json.loads(first.read_text())["traceEvents"], "the complete trace has no events"
+    first, second = sorted((tmp_path / "run/trace").glob("host-*-start-*.json"))
+    assert json.loads(first.read_text().removesuffix(",\n") + "]"), "the complete trace has no events"
     text = second.read_text()
     second.write_text(text[: len(text) // 2])
     truncated = timeline(tmp_path, "run", "--json")
@@ -69,7 +70,7 @@ def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):
         (["--picture", "nowhere/x.png"], "--picture nowhere/x.png cannot be written"),
     ):
         assert message in refusal(main, "run", *args)
-    (path,) = (tmp_path / "run/trace").glob("rank-*.json")
+    (path,) = (tmp_path / "run/trace").glob("host-*.json")
     head = path.read_text().splitlines()[0]
     for content, message in (
         (b"\xff\xfe\x00", "is not a trace of pg_mpi"),
