@@ -1,17 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # Start Python from each node's own disk: a thousand ranks that import from a shared file system wait for it for
-# minutes. PG_MPI_STAGE names the folder there. The environment and our code are packed into one file, which goes to
-# every node (sbcast under SLURM; under PBS each node reads it from the submission folder) and is unpacked there once.
+# minutes. PG_MPI_STAGE names the folder there. What a run needs of the environment and our code are packed into one file,
+# which goes to every node (sbcast under SLURM; under PBS each node reads it from the submission folder) and is unpacked
+# there once.
 
 stage() {
-    local prefix name pack seen
-    prefix=$("$python" -c 'import sys; print("" if sys.prefix == sys.base_prefix else sys.prefix)') || return
-    [ -n "$prefix" ] || { say "$python is not in a virtual environment: only one can be staged"; return 1; }
+    local name pack seen
+    "$python" -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' || {
+        say "$python is not in a virtual environment: only one can be staged"
+        return 1
+    }
     name=pg_mpi-$id-$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')  # of this start alone, and nobody can guess it
     PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.files.provenance import commit_of_source as c; print(c() or "")') || return
     export PG_MPI_COMMIT
     pack=$PWD/$name.tar unstaged=$python unstaged_path=$PYTHONPATH staged=$PG_MPI_STAGE/$name
-    if tar -cf "$pack" -C "$home" pg_mpi scaling -C "$prefix" . && seen=$(to_all_nodes "$pack" "$staged.tar"); then
+    if "$python" -m jobs.pack "$pack" "$home" && seen=$(to_all_nodes "$pack" "$staged.tar"); then
         on_all_ranks jobs.unpack "$seen" "$staged"
     else
         false

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The packages that tests/batch needs, on Debian and as root: SLURM with its PBS commands, munge, PMIx, sshd, shellcheck.
+# The packages that tests/batch needs, on Debian and as root: SLURM with its PBS commands, munge, PMIx, sshd, shellcheck, strace.
 # They stay; nothing of them is started by this, and the tests start and end their own daemons.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
-packages="slurm-wlm munge libpmix2 libpmi2-0 slurm-wlm-torque shellcheck iproute2 procps openssh-server openssh-client"
+packages="slurm-wlm munge libpmix2 libpmi2-0 slurm-wlm-torque shellcheck iproute2 procps openssh-server openssh-client strace"
 missing=""
 for name in $packages; do
     dpkg-query --show --showformat='${Status}' "$name" 2>/dev/null | grep -q ' installed' || missing="$missing $name"

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,20 @@ def unpack(tmp_path):
         return subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
 
     return run
+
+
+def test_pack_holds_what_a_run_needs(tmp_path):
+    """Of the environment of these tests, not pytest itself."""
+    subprocess.run([sys.executable, "-m", "jobs.pack", str(tmp_path / "pack.tar"), str(ROOT)], cwd=ROOT, check=True)
+    with tarfile.open(tmp_path / "pack.tar") as pack:
+        names = set(pack.getnames())
+    packages = {name.split("site-packages/")[1].split("/")[0] for name in names if "site-packages/" in name}
+    assert {"numpy", "scipy", "mpi4py", "ale_py", "gymnasium", "optuna", "tensorboardX", "matplotlib"} <= packages
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "pip", "setuptools", "imageio_ffmpeg"} & packages
+    assert not [name for name in names if "/tests/" in name] and "bin/python" in names and "bin/pytest" not in names
+    sources = {name for name in names if name.startswith("pg_mpi/") and name.endswith(".py")}
+    assert len(sources) == len(list((ROOT / "pg_mpi").rglob("*.py")))
+    assert {cache_from_source(name) for name in sources} <= names, "not all byte-compiled"
 
 
 def test_environment_is_unpacked_once_for_this_user_alone(tmp_path, unpack):
