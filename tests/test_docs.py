@@ -14,7 +14,7 @@ from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
 from scaling import sweep
-from scaling.measure import cost, threads, timeline, waiting
+from scaling.measure import cost, threads, timeline
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
 from scaling.model.predict import __main__ as predict
@@ -35,7 +35,6 @@ TOOLS = (
     threads,
     timeline,
     virtual,
-    waiting,
 )
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

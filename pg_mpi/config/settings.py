@@ -42,10 +42,12 @@ class TrainConfig:
     resume: str = _setting("auto", text, "auto: resume if the folder has a run; never; or a path", False)
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
-    sync: str = _setting("episode", choice("episode", "steps"), "update after whole games, or after T steps")
+    sync: str = _setting("episode", choice("episode", "steps"), "update about once a game, or every T steps")
     num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps")
     games_per_update: int = _setting(
-        1, integer(), "games per env and update, with --sync episode; a round is cut after 1024 steps of an env"
+        1,
+        integer(),
+        "games per env and update, with --sync episode: as many steps as they take on average, at most 1024",
     )
     frame_skip: int = _setting(4, integer(), "frames per agent step", applies=ATARI)
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)

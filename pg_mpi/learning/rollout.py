@@ -13,13 +13,13 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.features.encoder import Encoder
 from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.schedule import RoundLength
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.interface import Network
 from pg_mpi.policy.network import Network as SparseNetwork
 
 Choice = tuple[float, Any, float]  # (value, action, log-probability)
 
-ROUND_STEPS = 1024  # most steps of an env per round with --sync episode; REINFORCE needs whole games
 ERRORS_IN_ROW = 10  # emulator failures of an env that end the run
 
 
@@ -128,23 +128,18 @@ class Player:
 
     Args:
         codes: the environment's code of each policy action, such as the ALE's.
-        config: ``sync``, ``num_steps``, ``games_per_update``, ``method``, ``reproducible`` and ``gamma`` are used.
+        config: ``method``, ``reproducible`` and ``gamma`` are used.
         phases: for the times of emulator, reset, features and inference.
     """
 
     def __init__(self, envs: list[Env], codes: Any, config: TrainConfig, phases: Phases) -> None:
         self.envs, self._codes, self._phases = envs, codes, phases
-        by_game = config.sync == "episode"
-        self._games = config.games_per_update if by_game else math.inf
-        self._steps: float = ROUND_STEPS if by_game else config.num_steps
-        if config.method == "reinforce":
-            self._steps = math.inf
         self._gamma = config.gamma
         self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point
         self._apart = config.reproducible  # a product's bits depend on the number of envs in it
 
-    def play(self, network: Network, stop: object = False) -> list[Trajectory]:
-        """Play ``num_steps`` steps of each env, or ``games_per_update`` games in at most ``ROUND_STEPS`` steps.
+    def play(self, network: Network, length: RoundLength, stop: object = False) -> list[Trajectory]:
+        """Play a round of the given ``length`` with each env.
 
         An unfinished game continues in the next round; the value of its last state bootstraps the advantages.
         Returns the trajectories, incomplete if ``stop`` became true.
@@ -153,9 +148,9 @@ class Player:
             env.trajectory = Trajectory()
         self._prefers = any(env.preference for env in self.envs)  # preferences cost a list per step
         active, steps = self.envs, 0
-        while active and steps < self._steps and not stop:
+        while active and steps < length.steps and not stop:
             if self._step(active, network):
-                active = [env for env in active if len(env.trajectory.games) < self._games]
+                active = [env for env in active if len(env.trajectory.games) < length.games]
             steps += 1
         for env in self.envs:
             if env.trajectory.length and not env.trajectory.ended:

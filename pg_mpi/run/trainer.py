@@ -17,7 +17,7 @@ from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import annealing
+from pg_mpi.learning.schedule import annealing, round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
@@ -111,9 +111,10 @@ class Trainer:
         """
         if self._copies:
             stop = StopOrLost(stop, self._world)
+        length = round_length(self.config, self._envs_in_all, self.counters.recent)
         before = [env.state() for env in self._player.envs]
         with self._phases.around("play"):
-            trajectories = self._player.play(self._network, stop)
+            trajectories = self._player.play(self._network, length, stop)
         with self._phases("wait"):  # for the slowest rank
             (stopped,) = self._world.any(stop)
         if stopped:

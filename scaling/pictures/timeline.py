@@ -22,25 +22,3 @@ def draw_trace(path, events, updates):
         axes.set(xlabel="milliseconds on rank 0's clock", yticks=ranks, yticklabels=[f"rank {rank}" for rank in ranks])
         axes.invert_yaxis()
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-
-
-def draw_waiting(path, result):
-    """Draw the share of waiting against ranks, measured (dots) and modelled (lines), for both modes."""
-    with axes_of(path) as axes:
-        for colour, mode in (("C3", "episode"), ("C0", "steps")):
-            runs = [run for run in result["runs"] if run["mode"] == mode]
-            label = "whole games" if mode == "episode" else "fixed steps"
-            for crowded, face in ((False, colour), (True, "white")):
-                dots = [run for run in runs if run["oversubscribed"] == crowded]
-                if dots:
-                    heights = [run["wait_share"] for run in dots]
-                    note = f"{label}, measured" + (", sharing cores" if crowded else "")
-                    axes.scatter(
-                        [run["ranks"] for run in dots], heights, 28, face, edgecolor=colour, zorder=3, label=note
-                    )
-            if waits := result["modelled"].get(mode):
-                ranks = [int(n) for n in waits]
-                axes.plot(ranks, list(waits.values()), color=colour, linewidth=1.2, label=f"{label}, modelled")
-        axes.set(xscale="log", xlabel="ranks", ylabel="share of the time spent waiting", ylim=(0, None))
-        axes.legend(frameon=False)
-        axes.set_title("Waiting for the longest game")

@@ -14,7 +14,7 @@ from scaling.model.predict import probe
 from scaling.model.predict.__main__ import main
 from scaling.model.predict.measured import Costs, Table, crowded, levelled
 from scaling.model.predict.model import SMALL as SMALL_EXCHANGES
-from scaling.model.predict.model import lengths, predict, taking_turns, waiting_ci95
+from scaling.model.predict.model import lengths, predict, taking_turns
 
 SETTINGS = {
     "sync": "episode",
@@ -83,9 +83,10 @@ def test_network_time_is_that_of_all_allreduces():
 FREE_ROUNDS = dict.fromkeys(("sample_s", "byte_s", "call_s", "round_s"), 0.0)
 
 
-def test_ranks_wait_for_the_longest_game():
+def test_ranks_of_reinforce_wait_for_the_longest_game():
     """Games have 700 or 900 steps with equal probability. The longest of N has 900, except in 1 of 2^N rounds."""
-    costs = dataclasses.replace(COSTS, lengths=np.array([700.0, 900.0]), **FREE_ROUNDS)
+    whole = SETTINGS | {"method": "reinforce"}
+    costs = dataclasses.replace(COSTS, settings=whole, lengths=np.array([700.0, 900.0]), **FREE_ROUNDS)
     for ranks in (2, 4):
         found = predict(costs, ranks, FREE, node=1)
         longest = 900 - 200 * 0.5**ranks
@@ -93,28 +94,11 @@ def test_ranks_wait_for_the_longest_game():
         assert found["sps"] == pytest.approx(ranks * 800 / (longest * 2e-4), rel=0.02)
 
 
-def test_long_game_takes_several_rounds():
-    """Games of 1,000 or 1,400 steps give rounds of 1,000, 1,024 and 376 steps with equal probability."""
-    costs = dataclasses.replace(COSTS, lengths=np.array([1000.0, 1400.0]), **FREE_ROUNDS)
-    for ranks in (1, 3):
-        below = (np.array([1, 2]) / 3) ** ranks  # probability that no round exceeds 376, and 1,000
-        longest = 1024 - 24 * below[1] - 624 * below[0]
-        found = predict(costs, ranks, FREE, node=1)
-        assert found["wait_fraction"] == pytest.approx(1 - 800 / longest, abs=0.01)
-        assert found["sps"] == pytest.approx(ranks * 800 / (longest * 2e-4), rel=0.01)
-
-
-def test_waiting_interval_narrows_with_the_number_of_games():
-    """The interval covers the exact value. It is empty if all games have the same length."""
-    costs = dataclasses.replace(COSTS, **FREE_ROUNDS)
-    widths = []
-    for games in (10, 1000):
-        drawn = np.random.default_rng(1).choice([700.0, 900.0], games)
-        low, high = waiting_ci95(dataclasses.replace(costs, lengths=drawn), 4, FREE)
-        assert low < 1 - 800 / 887.5 < high  # see test_ranks_wait_for_the_longest_game
-        widths.append(high - low)
-    assert widths[1] < widths[0] / 3
-    assert np.ptp(waiting_ci95(costs, 4, FREE)) < 1e-12
+@pytest.mark.parametrize("games, steps", [([700, 900], 800), ([1000, 1400], 1024)])
+def test_rounds_are_as_long_as_the_mean_game(games, steps):
+    costs = dataclasses.replace(COSTS, lengths=np.array(games, dtype=float), **FREE_ROUNDS)
+    found = predict(costs, 3, FREE, node=1)
+    assert found["wait_fraction"] == 0 and found["samples_per_update"] == 3 * steps
 
 
 @pytest.mark.parametrize(

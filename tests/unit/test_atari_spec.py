@@ -14,6 +14,7 @@ from pg_mpi.env.calibration import MOST_CLASSES, colour_classes, find_scene
 from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.schedule import round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run import factory
 from pg_mpi.run.phase_timer import PhaseTimer
@@ -133,7 +134,7 @@ def test_reward_ends_a_return_only_with_reinforce(preset):
     config = config_of("Pong", "--preset", preset, "--max-frames", 1200, "--hidden", 2)
     spec = atari_spec.AtariSpec(SCENE, [3, 4])
     (trajectory,) = Player([Env(0, config, spec)], spec.codes, config, PhaseTimer()).play(
-        factory.make_policy(config, spec).expand()
+        factory.make_policy(config, spec).expand(), round_length(config, 1)
     )
     rewarded = np.flatnonzero(trajectory.rewards).tolist()
     assert rewarded and trajectory.length == 300 and rewarded[-1] < 299

@@ -5,9 +5,10 @@ import pytest
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.env import registry
-from pg_mpi.learning import rollout
+from pg_mpi.learning import schedule
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.schedule import round_length
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
 from pg_mpi.run.phase_timer import PhaseTimer
@@ -69,7 +70,7 @@ def rollout_function(config, *names):
     specs = [registry.learn(config_of(f"own_envs:{name}")) for name in names]
     envs = [Env(index, config, each) for index, each in enumerate(specs)]
     player = Player(envs, specs[0].codes, config, PhaseTimer())
-    return lambda: advantages_of(player.play(policy.expand()), policy, config)
+    return lambda: advantages_of(player.play(policy.expand(), round_length(config, 1)), policy, config)
 
 
 def assert_close(found, expected):
@@ -104,7 +105,7 @@ def play_pong(pong, *flags):
     policy = CustomPolicy(ConstantPolicy(actions), Categorical(actions), pong.inputs(config), True, None, False)
     env = Env(0, config, pong)
     env.explores = False
-    (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(policy.expand())
+    (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(policy.expand(), round_length(config, 1))
     return trajectory, advantages_of([trajectory], policy, config)[0]
 
 
@@ -117,7 +118,7 @@ def test_max_frames_bootstraps(pong):
 
 
 def test_end_of_a_game_does_not_bootstrap(pong, monkeypatch):
-    monkeypatch.setattr(rollout, "ROUND_STEPS", 10_000)  # the whole game
+    monkeypatch.setattr(schedule, "LONGEST", 10_000)  # the whole game
     trajectory, advantages = play_pong(pong, "--sync", "episode")
     assert abs(trajectory.games[0][0]) > 10 and len(trajectory.games) == 1
     assert advantages[-1] == trajectory.rewards[-1] - 4

@@ -1,6 +1,7 @@
 """Exploration: a game after one without reward has a random preference for actions."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.schedule import RoundLength
 from pg_mpi.policy.network import Network
 from pg_mpi.run import factory
 from pg_mpi.run.phase_timer import PhaseTimer
 
+LENGTH = RoundLength(1024, 1)
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 FREEWAY = atari_spec.AtariSpec(SCENE, [0, 2, 5])
 
@@ -46,7 +49,7 @@ def test_game_after_one_without_reward_has_a_preference():
     found = []
     while len(found) < 5:
         found.append((env.steps, env.preference))
-        player.play(network) if len(found) < 3 else player._step([env], network)
+        player.play(network, LENGTH) if len(found) < 3 else player._step([env], network)
     assert found[0] == (0, None), "the first game has a preference"
     assert found[1][1] != found[2][1] and len(found[1][1]) == 3, "two games have the same preference"
     assert found[3][1] == found[4][1] and found[4][0] == found[3][0] + 1, "the preference changes within a game"
@@ -59,7 +62,9 @@ def test_game_after_a_rewarded_one_has_no_preference():
     config = config_of("Pong", "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
     pong = atari_spec.learn(config)
     env = Env(0, config, pong)
-    (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(factory.make_policy(config, pong).expand())
+    (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(
+        factory.make_policy(config, pong).expand(), RoundLength(299, math.inf)
+    )
     assert trajectory.rewards.any() and env.paid
     env.begin()
     assert env.preference is None and not env.paid
@@ -69,11 +74,11 @@ def test_preference_is_restored_from_a_checkpoint():
     config = config_of("Freeway")
     env, restored = Env(0, config, FREEWAY), Env(0, config, FREEWAY)
     network = factory.make_policy(config, FREEWAY).expand()
-    Player([env], FREEWAY.codes, config, PhaseTimer()).play(network)
+    Player([env], FREEWAY.codes, config, PhaseTimer()).play(network, LENGTH)
     arrays, facts = env.state()
     restored.restore(arrays, json.loads(json.dumps(facts)))
     assert restored.preference == env.preference and env.preference is not None
-    both = [Player([each], FREEWAY.codes, config, PhaseTimer()).play(network)[0] for each in (env, restored)]
+    both = [Player([each], FREEWAY.codes, config, PhaseTimer()).play(network, LENGTH)[0] for each in (env, restored)]
     np.testing.assert_array_equal(both[0].actions, both[1].actions)
     np.testing.assert_array_equal(both[0].log_probs, both[1].log_probs)
     for malformed in ([1.0], [0.0, 1.0, float("nan")], ["a", "b", "c"]):

@@ -1,4 +1,4 @@
-"""Rounds of whole games end after ``ROUND_STEPS`` steps at most. The game continues in the next round."""
+"""The length of rounds. A game that a round cuts continues in the next one."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,10 @@ from pg_mpi.config.random_streams import ACTIONS, stream
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.files import checkpoint_file, checkpoint_folder
-from pg_mpi.learning import rollout
+from pg_mpi.learning import schedule
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.schedule import round_length
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.elastic import BuddyCopies
@@ -23,16 +24,18 @@ SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr(rollout, "ROUND_STEPS", 50)
+    monkeypatch.setattr(schedule, "SHORTEST", 10)
+    monkeypatch.setattr(schedule, "LONGEST", 50)
 
 
-def play_rounds(count, *flags):
-    """Play ``count`` rounds of two envs: (config, policy, network, envs, the trajectories of each round)."""
+def play_rounds(count, *flags, in_all=2):
+    """Play ``count`` rounds of two of ``in_all`` envs: (config, policy, network, envs, the trajectories of each)."""
     config, _ = parse_train([*SMALL, *map(str, flags)])
     envs = [Env(index, config, PONG) for index in range(2)]
     policy = factory.make_policy(config, PONG)
     network, player = policy.expand(), Player(envs, PONG.codes, config, PhaseTimer())
-    return config, policy, network, envs, [player.play(network) for _ in range(count)]
+    length = round_length(config, in_all)
+    return config, policy, network, envs, [player.play(network, length) for _ in range(count)]
 
 
 def test_long_game_is_cut_and_bootstraps():
@@ -52,15 +55,45 @@ def test_long_game_is_cut_and_bootstraps():
     np.testing.assert_allclose(batch.targets[[49, 99]], last, rtol=1e-4)
 
 
-def test_end_of_a_short_game_ends_the_round():
-    *_, (trajectories,) = play_rounds(1, "--max-frames", 80)
+def test_single_env_plays_whole_games():
+    *_, (trajectories,) = play_rounds(1, "--max-frames", 80, in_all=1)
     assert [(t.length, len(t.games)) for t in trajectories] == [(20, 1), (20, 1)]
-
-
-def test_round_of_several_games_is_cut_within_a_game():
-    *_, envs, (first, second) = play_rounds(2, "--max-frames", 80, "--games-per-update", 3)
+    *_, (first, second) = play_rounds(2, "--max-frames", 80, "--games-per-update", 3, in_all=1)
     assert [(t.length, len(t.games)) for t in first] == [(50, 2), (50, 2)] and first[0].last_value != 0
     assert [(t.length, t.cuts) for t in second] == [(50, [10, 30, 50])] * 2 and second[0].last_value == 0
+
+
+@pytest.mark.parametrize(
+    "flags, games, steps",
+    [
+        ([], [], 50),
+        ([], [20, 30], 25),
+        ([], [20, 300], 50),
+        ([], [2, 4], 10),
+        (["--games-per-update", "2"], [20, 20, 20], 40),
+        (["--max-frames", "80"], [], 20),
+        (["--max-frames", "24"], [6, 6], 6),
+        (["--sync", "steps", "--num-steps", "7"], [20], 7),
+    ],
+)
+def test_round_is_as_long_as_the_newest_games(flags, games, steps):
+    config, _ = parse_train(flags)
+    assert round_length(config, 3, [(0.0, each) for each in games]) == (steps, np.inf)
+
+
+def test_nobody_waits_for_the_longest_game(tmp_path):
+    """Two envs whose games end after different numbers of steps play equally many steps in each round."""
+    flags = ["--env-id", "CartPole-v1", "--sync", "episode", "--hidden", "4", "--envs-per-rank", "2"]
+    trainer = Trainer(World(), *parse_train([*flags, "--run-dir", str(tmp_path / "run")]))
+    lengths, expected = [], [50]
+    for _ in range(5):
+        played = trainer.play()
+        lengths.append({t.length for t in played})
+        trainer.learn(played)
+        expected.append(min(max(10, round(np.mean([steps for _, steps in trainer.counters.recent]))), 50))
+    assert lengths == [{steps} for steps in expected[:-1]] and len(set(expected)) > 2
+    scored = {steps for _, steps in trainer.counters.recent}
+    assert len(scored) > 5, "the games are equally long"
 
 
 def test_reinforce_plays_whole_games():

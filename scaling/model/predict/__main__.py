@@ -12,10 +12,10 @@ from scaling.measure import efficiency
 from scaling.model import exchange
 from scaling.model.predict import findings
 from scaling.model.predict.measured import read_costs
-from scaling.model.predict.model import predict, waiting_ci95
+from scaling.model.predict.model import predict
 from scaling.pictures import speed
 
-KIND = ("predict", 2)
+KIND = ("predict", 3)
 DECADES = (*(2**k for k in range(11)), 4096, 16384, 65536, 262144, 1_000_000)
 
 
@@ -54,9 +54,7 @@ def main(argv):
     for ranks in args.ranks or DECADES:
         minibatch = args.minibatch_size and args.minibatch_size(ranks)
         how = (ranks, networks, args.ranks_per_node, args.cores, minibatch)
-        row = median([predict(each, *how) for each in costs])
-        row["wait_low"], row["wait_high"] = waiting_ci95(costs[0], *how)
-        rows.append(row)
+        rows.append(median([predict(each, *how) for each in costs]))
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
         if row["ranks"] in measured:

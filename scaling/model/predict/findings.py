@@ -46,14 +46,13 @@ def table(result):
         f"{costs['round_ms']:.1f} ms more on rank 0; games of {low:,.0f} to {high:,.0f} steps, mean {mean:,.0f}",
         f"network: {result['network']}",
         "",
-        f"{'ranks':>9}{'steps/s':>14}{'efficiency':>12}{'waiting':>9}{'95 %':>9}{'allreduce':>11}"
+        f"{'ranks':>9}{'steps/s':>14}{'efficiency':>12}{'waiting':>9}{'allreduce':>11}"
         f"{'exchanges':>11}{'MB':>13}{'node-h/1e9':>12}{'measured':>11}{'error':>8}",
     ]
     for row in result["rows"]:
         beside = f"{row['measured']:>11,.0f}{row['error']:>8.1%}" if "measured" in row else ""
         lines.append(
             f"{row['ranks']:>9,}{row['sps']:>14,.0f}{row['efficiency']:>12.1%}{row['wait_fraction']:>9.1%}"
-            f"{100 * row['wait_low']:>6.0f}-{100 * row['wait_high']:<2.0f}"
             f"{row['allreduce_fraction']:>11.1%}{row['exchanges_per_update']:>11,.0f}"
             f"{row['bytes_per_update'] / 1e6:>13,.0f}{row['node_hours_per_1e9_steps']:>12,.2f}{beside}"
         )

@@ -1,26 +1,22 @@
 """Model of an update on N ranks: play, waiting, learning and exchange.
 
-All ranks play, then wait for the one with the longest round (order statistics of the measured lengths, cut at
-``ROUND_STEPS``). Each exchange waits for the rank with the most samples and is followed by the same optimizer step on
+All ranks play, then wait for the slowest; with REINFORCE for the one with the longest games (order statistics of the
+measured lengths). Each exchange waits for the rank with the most samples and is followed by the same optimizer step on
 all ranks. Ranks that share a core take turns. Waiting ranks use their core too, because MPI polls; but if MPI knows
 that a node has more ranks than cores, a waiting rank yields its core to the others.
 """
 
-import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 
-from pg_mpi.learning.rollout import ROUND_STEPS
+from pg_mpi.learning.schedule import round_length
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
 TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
 GAME_BYTES = 120  # pickled games, steps and scores of a rank, exchanged for the counters
-POOL = 20_000  # games from which rounds are drawn
 SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
-
-
-RESAMPLES = 40
 
 
 def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0, draws=DRAWS):
@@ -34,10 +30,10 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
     """
     rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
     rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
-    minibatch, pool = minibatch or costs.settings["minibatch_size"], rounds_of_games(costs, rng)
+    minibatch = minibatch or costs.settings["minibatch_size"]
     sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng, pool).items():
+        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng).items():
             sums[name] += value
     sps = sums["samples"] / sums["seconds"]
     return {
@@ -53,22 +49,10 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
     }
 
 
-def waiting_ci95(costs, *how):
-    """95 % interval (low, high) of the share of waiting that ``predict(costs, *how)`` gives.
-
-    A percentile bootstrap of the game lengths, of which one run has few.
-    """
-    rng, waits = np.random.default_rng(0), []
-    for seed in range(RESAMPLES):
-        resampled = dataclasses.replace(costs, lengths=rng.choice(costs.lengths, len(costs.lengths)))
-        waits.append(predict(resampled, *how, seed=seed, draws=DRAWS // RESAMPLES)["wait_fraction"])
-    return tuple(map(float, np.quantile(waits, (0.025, 0.975))))
-
-
-def _round(costs, ranks, networks, node, cores, minibatch, rng, pool):
+def _round(costs, ranks, networks, node, cores, minibatch, rng):
     """Simulate one update: its work and its seconds."""
     settings = costs.settings
-    steps = steps_of(costs, ranks, rng, pool)
+    steps = steps_of(costs, ranks, rng)
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
     play, total = steps * costs.step_s * speed, float(steps.sum())
     plain = settings["method"] == "reinforce"
@@ -109,36 +93,15 @@ def taking_turns(work, cores, yields):
     return np.cumsum(np.diff(work, prepend=0.0) * np.maximum(1.0, at_work / cores))
 
 
-def steps_of(costs, ranks, rng, pool):
-    """Steps that each rank plays in a round: float64 (ranks,). ``pool``: result of ``rounds_of_games``."""
-    settings = costs.settings
-    envs = settings["envs_per_rank"]
-    if settings["sync"] == "steps":
-        return np.full(ranks, float(envs * settings["num_steps"]))
-    # An env is equally likely to be anywhere in its game.
-    played = _games(costs, ranks * envs, rng) if pool is None else rng.choice(pool, ranks * envs)
-    return played.reshape(ranks, envs).sum(axis=1)
-
-
-def rounds_of_games(costs, rng):
-    """Rounds of ``POOL`` times ``games_per_update`` games; None if no round is cut."""
-    settings = costs.settings
-    if settings["sync"] == "steps" or settings["method"] == "reinforce":
-        return None
-    return cut(_games(costs, POOL, rng))
-
-
-def _games(costs, count, rng):
-    """Draw ``count`` sums of the steps of ``games_per_update`` games."""
-    games = costs.settings["games_per_update"]
-    most = costs.settings["max_frames"] / costs.settings["frame_skip"]
-    return lengths(costs.lengths, count * games, most, rng).reshape(count, games).sum(axis=1)
-
-
-def cut(played):
-    """Split games into rounds of at most ``ROUND_STEPS`` steps: float64, one or more for each of ``played``."""
-    rest = np.mod(played, ROUND_STEPS)
-    return np.concatenate((np.full(int((played // ROUND_STEPS).sum()), float(ROUND_STEPS)), rest[rest > 0]))
+def steps_of(costs, ranks, rng):
+    """Steps that each rank plays in a round: float64 (ranks,)."""
+    settings = SimpleNamespace(**costs.settings)
+    envs, games = settings.envs_per_rank, settings.games_per_update
+    if settings.method != "reinforce":
+        newest = [(0.0, steps) for steps in costs.lengths]
+        return np.full(ranks, envs * round_length(settings, max(2, envs), newest).steps, dtype=float)
+    most = settings.max_frames / settings.frame_skip
+    return lengths(costs.lengths, ranks * envs * games, most, rng).reshape(ranks, envs * games).sum(axis=1)
 
 
 def lengths(seen, count, most, rng):

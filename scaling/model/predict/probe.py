@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import SampleGroup
-from pg_mpi.learning.schedule import annealing
+from pg_mpi.learning.schedule import annealing, round_length
 from pg_mpi.mpi.world import World
 from pg_mpi.run import env_states, factory, run_state, saved_run
 from pg_mpi.run.counters import Counters
@@ -39,7 +39,8 @@ def probe(path, arrays, facts, envs_per_rank):
     for env in envs:
         env.restore(*states[env.index])
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
-    rounds = [player.play(network) for _ in range(ROUNDS)]
+    length = round_length(config, 2, counters.recent)
+    rounds = [player.play(network, length) for _ in range(ROUNDS)]
     return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, counters.env_steps))
 
 
