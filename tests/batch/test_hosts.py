@@ -80,7 +80,7 @@ def test_several_ranks_on_each_of_two_hosts(hosts, tmp_path):
 def test_each_host_writes_and_reads_its_part(hosts, tmp_path):
     """Two hosts write two parts, one host resumes from them, and two from its one file."""
     for count, slots, steps, parts in ((2, 2, 2000, 2), (1, 4, 4000, 0), (2, 2, 6000, 2)):
-        flags = ["--run-dir", "run", *SMALL, "--total-timesteps", steps]
+        flags = ["--run-dir", "run", *SMALL, "--sync", "steps", "--num-steps", 256, "--total-timesteps", steps]
         done = run_on_hosts(hosts, tmp_path, count, "pg_mpi.train", *flags, slots=slots)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "resumed from" in done.stdout or steps == 2000
