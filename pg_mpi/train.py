@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pg_mpi import STARTED
-from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.command_line import DRY_RUN, parse_train, train_parser
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
@@ -90,6 +90,17 @@ def verdict(
     return None, None
 
 
+def dry_run(argv: list[str]) -> int:
+    """Print what a run would do, need and save; returns the exit code. In one process, without MPI."""
+    ranks = train_parser().parse(argv).ranks or launch_env.promised() or 1
+    config, given = parse_train(argv)
+    config.check(ranks, given)
+    from pg_mpi.run import dry_run
+
+    print("\n".join(dry_run.lines(config, ranks)))
+    return FINISHED
+
+
 def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
     config, given = parse_train(argv)
     launch_env.check_launch(ranks, config.expect_ranks)
@@ -110,5 +121,7 @@ if __name__ == "__main__":
     if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI; one process answers
         if launch_env.is_first_process():
             parse_train(sys.argv[1:])
+    elif DRY_RUN in sys.argv[1:]:
+        process.run_alone(dry_run, sys.argv[1:])
     else:
         process.run(functools.partial(main, stop=flag), sys.argv[1:])

@@ -7,9 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from pg_mpi.config.command_line import parse_train, train_parser
+from pg_mpi.config.command_line import flag, parse_train
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import Parser, nearest, real
+from pg_mpi.config.settings import FIELDS
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
@@ -135,12 +136,13 @@ def check_flags(words, ours, refused):
 
     ``refused``: names of training settings that do not apply to the command.
     """
-    known, theirs = ([flag for a in p._actions for flag in a.option_strings] for p in (ours, train_parser()))
-    for flag in (word.split("=", 1)[0] for word in words if word.startswith("--")):
-        if flag not in theirs:
-            raise UsageError(f"unknown argument {flag}{nearest(flag, known + theirs)}: see --help")
-        if flag[2:].replace("-", "_") in refused:
-            raise UsageError(f"{flag} does not apply here: leave it out, see --help")
+    known = [text for action in ours._actions for text in action.option_strings]
+    settings = {flag(name): name for name in FIELDS}
+    for given in (word.split("=", 1)[0] for word in words if word.startswith("--")):
+        if given not in settings:
+            raise UsageError(f"unknown argument {given}{nearest(given, [*known, *settings])}: see --help")
+        if settings[given] in refused:
+            raise UsageError(f"{given} does not apply here: leave it out, see --help")
 
 
 def start(ranks, *words, codes=(0,)):

@@ -7,12 +7,15 @@ from typing import Any
 
 from pg_mpi import __version__
 from pg_mpi.config.errors import RunError, UsageError, reportable
-from pg_mpi.config.parsers import Parser, checked, nearest
+from pg_mpi.config.parsers import Parser, checked, integer, nearest
 from pg_mpi.config.presets import PRESETS, env_defaults, names_foreign_code
 from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
 
+DRY_RUN = "--dry-run"
 
-def _flag(name: str) -> str:
+
+def flag(name: str) -> str:
+    """The flag of a setting."""
     return "--" + name.replace("_", "-")
 
 
@@ -49,7 +52,7 @@ def _check_imports(settings: Mapping[str, Any], given: Mapping[str, Any], source
     for name in settings.keys() - given.keys():
         value = settings[name]
         if names_foreign_code(name, value):
-            raise UsageError(f"{source} names {value}, which would be imported: give {_flag(name)} {value} to trust it")
+            raise UsageError(f"{source} names {value}, which would be imported: give {flag(name)} {value} to trust it")
 
 
 def train_parser() -> Parser:
@@ -68,7 +71,10 @@ def train_parser() -> Parser:
     for name, field in FIELDS.items():
         default = "" if field.default in (None, False) else f" (default: {field.default})"
         switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}
-        parser.add_argument(_flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
+        parser.add_argument(flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
+    parser.add_argument(DRY_RUN, action="store_true", help="print what a run would do, need and save, without starting")
+    ranks = f"with {DRY_RUN}: for this many ranks (default: as the launcher started)"
+    parser.add_argument("--ranks", metavar="V", type=integer(), help=ranks)
     return parser
 
 
@@ -77,8 +83,12 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
 
     Order: the defaults, then those of the env, then the preset, then the flags. Raises ``UsageError``.
     """
-    given = {k: v for k, v in vars(train_parser().parse(argv)).items() if v is not None}
-    flags = {name: checked(FIELDS[name].metadata["parse"], value, _flag(name)) for name, value in given.items()}
+    words = vars(train_parser().parse(argv))
+    if not words.pop("dry_run") and words["ranks"] is not None:
+        raise UsageError(f"--ranks only goes with {DRY_RUN}: start the ranks with mpirun -n {words['ranks']}")
+    del words["ranks"]
+    given = {k: v for k, v in words.items() if v is not None}
+    flags = {name: checked(FIELDS[name].metadata["parse"], value, flag(name)) for name, value in given.items()}
     preset_name = flags.get("preset", "default")
     preset = _preset(preset_name)
     if preset_name not in PRESETS:
@@ -86,7 +96,7 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
     env_id = {**preset, **flags}.get("env_id", TrainConfig.env_id)
     for name in sorted(inapplicable(env_id)):
         if name in flags:
-            raise UsageError(f"{_flag(name)} has no effect on {env_id}: leave it out")
+            raise UsageError(f"{flag(name)} has no effect on {env_id}: leave it out")
         preset.pop(name, None)
     return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags)
 

@@ -98,13 +98,16 @@ class TrainConfig:
     anneal_timesteps: int = _setting(
         2_000_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps; 0: constant",
+        "learning rate and entropy bonus fall to a tenth over this many steps, times the growth of minibatches; 0: not",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     update_epochs: int = _setting(4, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
         512, integer(), "samples per exchange, over all ranks; by default a smaller rollout is one minibatch"
+    )
+    max_minibatches: int = _setting(
+        32, integer(), "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks"
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")

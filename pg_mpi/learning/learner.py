@@ -90,7 +90,7 @@ class Learner:
         for source in self.sources:
             source.finish()
         norm = float(np.mean(buffers.norms)) if buffers.norms else None
-        return metrics | {"grad_norm": norm, "learning_rate": buffers.learning_rate}
+        return metrics | {"grad_norm": norm, **buffers.noise.metrics(), "learning_rate": buffers.learning_rate}
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
         """Sum gradients and weights over ranks, divide once and take an optimizer step.

@@ -61,6 +61,7 @@ class ParameterStore:
         Returns the norm before clipping. A non-finite gradient gives no step.
         """
         gradient = buffers.mean()
+        buffers.noise.see(gradient, float(buffers.buffer[-1]))
         norm = clip_norm(gradient, limit)
         if np.isfinite(norm):
             self.optimizer.step(buffers.theta, gradient, buffers.state, buffers.learning_rate)

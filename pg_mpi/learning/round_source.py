@@ -12,6 +12,7 @@ from pg_mpi.learning.gradient_source import RankState, Step
 from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
+from pg_mpi.learning.schedule import minibatches
 from pg_mpi.learning.update_buffers import Sums, UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
@@ -92,14 +93,15 @@ class Clipped(RoundSource):
         config, groups = self._config, self._groups
         n = sum(len(group.batch.actions) for group in groups)
         total = int(self._world.sum_(np.array([n]))[0])
-        minibatches = max(1, round(total / config.minibatch_size))
+        count = minibatches(config, total)
+        buffers.noise.expect(count)
         for _ in range(config.update_epochs):
             with self._phases("gradient"):
                 for group in groups:
                     group.batch.estimate(config)
             standardise([group.batch for group in groups], self._world, config.reproducible)
-            parts = [group.minibatches(minibatches) for group in groups]
-            for k in range(minibatches):
+            parts = [group.minibatches(count) for group in groups]
+            for k in range(count):
                 samples = 0
                 with self._phases("gradient"):
                     for group, part in zip(groups, parts):

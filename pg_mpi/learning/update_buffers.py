@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pg_mpi.learning.advantages import Floats
+from pg_mpi.learning.gradient_noise import GradientNoise
 from pg_mpi.learning.reproducible_sum import FINE, check, on_grid, to_units
 from pg_mpi.policy.interface import Policy
 
@@ -22,6 +23,7 @@ class UpdateBuffers:
         empty: True before the first group of a minibatch.
         steps_before: the optimizer's steps before the update.
         seen: sums for the policy's norm over all ranks, or None.
+        noise: compares gradients of the update.
         norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
 
@@ -45,6 +47,7 @@ class UpdateBuffers:
         self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
         self.steps_before, self.exact = steps_before, exact
         self.seen: Floats | None = None
+        self.noise = GradientNoise()
         self.clear()
 
     def clear(self) -> None:

@@ -42,6 +42,17 @@ def run(
     _leave(world, code)
 
 
+def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
+    """Run ``main(argv)`` in the launcher's first process, without MPI, and end all with the code it returns."""
+    code = 0
+    if launch_env.is_first_process():
+        try:
+            code = main(argv)
+        except Exception as error:
+            code = _tell(None, error)
+    _leave(None, code)
+
+
 def _tell(world: World | None, error: BaseException) -> int:
     """Print an error and return its exit code, if all ranks raise it; else end the whole job."""
     line = reportable(error)

@@ -12,6 +12,7 @@ from pg_mpi.files import provenance
 from pg_mpi.files.atomic_file import write_json, writing
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
 from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.learning.schedule import describe
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.counters import Counters
@@ -70,7 +71,7 @@ class RunLog:
                 say(f"  features by numpy on {which}, about 7 % fewer steps/s: {row['why_numpy']}")
         does, sees, *more = env_spec.describe(config)
         say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
-        for line in more:
+        for line in [*more, *describe(config, ranks * config.envs_per_rank)]:
             say(line)
         if resumed_from:
             say(f"resumed from {resumed_from}: update {self._counters.update}, {self._counters.env_steps:,} steps")

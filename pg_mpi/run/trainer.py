@@ -134,7 +134,7 @@ class Trainer:
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
-            anneal = annealing(self.config, self.counters.env_steps)
+            anneal = annealing(self.config, self.counters.env_steps, self._envs_in_all)
             self._stats = self._learner.update(groups, anneal, self._keep_in_memory)
         except OverflowError as error:  # the same sums on all ranks
             refused = RunError(f"--reproducible: {error}")

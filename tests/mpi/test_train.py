@@ -12,8 +12,8 @@ METRICS = set(
     re.findall(
         r"\w+",
         """update env_steps frames games wall_s sps sps_total return_mean return_ci95 return_last length_mean
-        entropy reward_sum reward_count policy_loss value_loss approx_kl clip_fraction grad_norm learning_rate ranks
-        exchanges bytes_exchanged
+        entropy reward_sum reward_count policy_loss value_loss approx_kl clip_fraction grad_norm grad_signal
+        grad_variance learning_rate ranks exchanges bytes_exchanged
         updates_per_s cpu_util gflops rss_mb restarts emulator_errors skipped_updates phase_s phase_max_s""",
     )
 )

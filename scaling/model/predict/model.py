@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pg_mpi.learning.schedule import round_length
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.schedule import minibatches, round_length
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
@@ -57,7 +58,8 @@ def _round(costs, ranks, networks, node, cores, minibatch, rng):
     play, total = steps * costs.step_s * speed, float(steps.sum())
     plain = settings["method"] == "reinforce"
     epochs = 1 if plain else settings["update_epochs"]
-    exchanges = 1 if plain else epochs * max(1, round(total / minibatch))
+    sized = SimpleNamespace(minibatch_size=minibatch, max_minibatches=most)
+    exchanges = 1 if plain else epochs * minibatches(sized, total)
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)

@@ -41,7 +41,9 @@ def probe(path, arrays, facts, envs_per_rank):
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
-    return growth(policy, rounds), *learning(policy, config, rounds[0], annealing(config, counters.env_steps))
+    return growth(policy, rounds), *learning(
+        policy, config, rounds[0], annealing(config, counters.env_steps, len(envs))
+    )
 
 
 def growth(policy, rounds):

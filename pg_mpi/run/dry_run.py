@@ -1,0 +1,59 @@
+"""What a run would do, need and save: ``pg_mpi.train --dry-run --ranks N``, in one process, without a run folder."""
+
+import dataclasses
+import resource
+import textwrap
+
+import numpy as np
+
+from pg_mpi import __version__
+from pg_mpi.config.settings import TrainConfig, inapplicable
+from pg_mpi.env import registry
+from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.sample_groups import sample_groups
+from pg_mpi.learning.schedule import RoundLength, describe, whole_games
+from pg_mpi.mpi import pinning
+from pg_mpi.mpi.world import World
+from pg_mpi.run import factory
+from pg_mpi.run.env_states import ENVS, pack
+from pg_mpi.run.phase_timer import PhaseTimer
+
+STEPS = 128  # of each env in the round that is measured
+
+
+def lines(config: TrainConfig, ranks: int) -> list[str]:
+    """Lines of text. One rank's envs play a short round and learn from it, so that its memory is measured.
+
+    Raises ``UsageError``.
+    """
+    pinning.pin_threads()
+    registry.check(config)
+    env_spec = registry.learn(config)
+    factory.try_out(config, env_spec)
+    policy = factory.make_policy(config, env_spec)
+    phases, world = PhaseTimer(), World()
+    learner = factory.make_learner(config, policy, world, phases)
+    envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
+    length = RoundLength(np.inf, 1) if whole_games(config) else RoundLength(STEPS, np.inf)
+    played = Player(envs, env_spec.codes, config, phases).play(policy.expand(), length)
+    learner.update(sample_groups(played, envs, config, world, len(envs)), 1.0)
+
+    parameters, slots, in_all = policy.theta.size, len(learner.optimizer.state), ranks * len(envs)
+    exchange = (parameters + 1) * (8 if config.reproducible else 4)
+    untouched = 1 - len(learner.touched) / policy.rows if policy.rows else 0.0
+    memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + untouched * (2 + slots) * exchange
+    weights = 4 * parameters * (1 + slots)
+    state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
+    unused = inapplicable(config.env_id)
+    shown = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
+    settings = [f"{name} {value}" for name, value in shown.items() if name not in unused]
+    return [
+        f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}; ranks: {ranks:,}, envs: {in_all:,}",
+        f"policy: {parameters:,} parameters",
+        *describe(config, in_all),
+        f"an exchange: at most {exchange / 1e6:,.1f} MB",
+        f"memory: about {memory / 1e6:,.0f} MB a rank",
+        f"a checkpoint: {(weights + in_all * state) / 1e6:,.1f} MB: {weights / 1e6:,.1f} MB of weights and optimizer, "
+        f"{state / 1e3:,.1f} kB for each env; envs of several hosts, or more than {ENVS:,}, are saved in parts",
+        *textwrap.wrap(f"settings: {', '.join(settings)}", 100, subsequent_indent="  "),
+    ]

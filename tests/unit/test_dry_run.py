@@ -1,0 +1,74 @@
+"""``--dry-run``, against the run that it describes."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import metrics, newest, one_line, run
+
+SMALL = [
+    "--hidden",
+    "16",
+    "--preset",
+    "fast",
+    "--envs-per-rank",
+    "2",
+    "--max-minibatches",
+    "3",
+    "--minibatch-size",
+    "32",
+]
+
+
+def train(cwd, *flags):
+    """Run the trainer in one process."""
+    return run([sys.executable, "-m", "pg_mpi.train", *SMALL, *flags], cwd)
+
+
+def numbers(pattern, text):
+    """The numbers in the only match of a pattern."""
+    (match,) = re.findall(pattern, text)
+    return [float(word.replace(",", "")) for word in (match if isinstance(match, tuple) else [match])]
+
+
+def test_says_what_a_run_does_and_saves(tmp_path):
+    said = train(tmp_path, "--dry-run").stdout
+    assert not list(tmp_path.iterdir())
+    done = train(tmp_path, "--run-dir", "run", "--total-timesteps", "512")
+    assert done.returncode == 0
+    banner = next(line for line in said.splitlines() if line.startswith("an update:"))
+    assert banner in done.stdout.splitlines()
+    assert banner.endswith("256 samples (2 envs, 128 steps each); 4 epochs of 3 minibatches of 85: 12 exchanges")
+    lines = metrics(tmp_path)
+    assert [line["exchanges"] for line in lines] == [12, 24]
+    (most,) = numbers(r"an exchange: at most ([\d.]+) MB", said)
+    assert 0 < lines[0]["bytes_exchanged"] / 12 <= 1.05e6 * most
+    (size,) = numbers(r"a checkpoint: ([\d.]+) MB", said)
+    assert Path(newest(tmp_path)[0]).stat().st_size == pytest.approx(1e6 * size, rel=0.05)
+    (memory,) = numbers(r"memory: about ([\d,]+) MB", said)
+    assert memory == pytest.approx(lines[-1]["rss_mb"], rel=0.4)
+
+
+def test_knows_any_number_of_ranks(tmp_path):
+    said = train(tmp_path, "--dry-run", "--ranks", "100000").stdout
+    assert "ranks: 100,000, envs: 200,000" in said
+    assert "25,600,000 samples (200,000 envs, 128 steps each); 4 epochs of 3 minibatches of 8,533,333" in said
+    assert numbers(r"over ([\d,]+) steps", said) == [2e6 * 25_600_000 / 96 // 1]
+    whole, weights, each = numbers(
+        r"a checkpoint: ([\d,.]+) MB: ([\d.]+) MB of weights.*, ([\d.]+) kB for each env", said
+    )
+    assert whole == pytest.approx(weights + 200 * each, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "flags, line",
+    [
+        (["--ranks", "4"], "--ranks only goes with --dry-run: start the ranks with mpirun -n 4"),
+        (["--dry-run", "--ranks", "none"], "--ranks must be a whole number of at least 1"),
+        (["--dry-run", "--ranks", "2", "--num-steps", "10", "--minibatch-size", "64"], "exceeds the rollout of 40"),
+    ],
+)
+def test_wrong_usage(tmp_path, flags, line):
+    result = train(tmp_path, *flags)
+    assert result.returncode == 2 and line in one_line(result)
