@@ -4,7 +4,7 @@ import contextlib
 import glob
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from pg_mpi.config.errors import system_faults
@@ -48,6 +48,18 @@ class RunFolder:
         """Raise ``RunError`` if the folder has been removed, replaced or taken over since it was opened."""
         if self._lock:
             self._lock.check()
+
+    @contextlib.contextmanager
+    def replacing(self) -> Iterator[None]:
+        """Context for a file that is replaced. Whoever has taken the folder over may remove the temporary one.
+
+        Raises ``RunError`` as ``check`` does.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            self.check()
+            raise
 
     def unlock(self) -> None:
         """Undo ``open``, before anything is written."""

@@ -8,9 +8,10 @@ optimizer step apart. One update says little: divide the mean of ``grad_variance
 Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018).
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import NDArray
+from pg_mpi.learning.advantages import Floats
 
 
 class GradientNoise:
@@ -18,22 +19,22 @@ class GradientNoise:
 
     def __init__(self) -> None:
         self._missing = 0
-        self._first: tuple[NDArray[Any], float]
+        self._first: tuple[Floats, float]
         self._found: tuple[float, float] | None = None
 
     def expect(self, minibatches: int) -> None:
         """Compare the next two of an epoch's ``minibatches``, if there are two."""
         self._missing = 2 if minibatches > 1 else 0
 
-    def see(self, gradient: NDArray[Any], samples: float) -> None:
-        """Take in the mean gradient of ``samples`` samples, float32 (n,), which is left as it is."""
+    def see(self, gradient: Floats, samples: float, dot: Callable[[Floats, Floats], Any]) -> None:
+        """Take in the mean gradient of ``samples`` samples, (n,), which is left as it is; ``dot``: sum of products."""
         if self._missing == 2:
             self._first = gradient.copy(), samples
         elif self._missing == 1:
             first, before = self._first
-            signal = float(first @ gradient)
+            signal = float(dot(first, gradient))
             first -= gradient
-            self._found = signal, float(first @ first) / (1 / before + 1 / samples)
+            self._found = signal, float(dot(first, first)) / (1 / before + 1 / samples)
             del self._first
         self._missing = max(0, self._missing - 1)
 

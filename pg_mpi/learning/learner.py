@@ -5,7 +5,7 @@ cover only the parameter rows that the samples of any rank use.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
+from pg_mpi.learning.optimizer_steps import DividedStep, OptimizerStep, WholeStep
 from pg_mpi.learning.parameter_store import Store
 from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.update_buffers import UpdateBuffers
-from pg_mpi.mpi.interface import Collectives
+from pg_mpi.mpi.interface import Collectives, Divisible
 from pg_mpi.policy.interface import Network
 
 
@@ -28,6 +29,7 @@ class Learner:
     Args:
         store: a ``ParameterStore``.
         sources: list of ``GradientSource``; the first is the round's.
+        group: number of ranks that divide the optimizer's work; 1: every rank does all.
 
     Attributes:
         exchanges, bytes_exchanged: totals of the run.
@@ -42,11 +44,20 @@ class Learner:
     touched: NDArray[np.int64]
 
     def __init__(
-        self, store: Store, sources: Sequence[GradientSource], config: TrainConfig, world: Collectives, phases: Phases
+        self,
+        store: Store,
+        sources: Sequence[GradientSource],
+        config: TrainConfig,
+        world: Collectives,
+        phases: Phases,
+        group: int = 1,
     ) -> None:
         self._store, self.sources = store, sources
         self.policy, self.optimizer = store.policy, store.optimizer
         self._config, self._world, self._phases = config, world, phases
+        self._optimizer_step: OptimizerStep = (
+            DividedStep(store, cast(Divisible, world), phases, group) if group > 1 else WholeStep(store, world, phases)
+        )
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.kept = self.counters()
 
@@ -74,8 +85,10 @@ class Learner:
             for source in self.sources:
                 source.restrict(rows)
         buffers = self._store.open(rows, anneal)
+        self._optimizer_step.open(buffers)
         for source in self.sources:
             source.learn(buffers, self.step)
+        self._optimizer_step.close(buffers)
         metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
@@ -93,24 +106,17 @@ class Learner:
         return metrics | {"grad_norm": norm, **buffers.noise.metrics(), "learning_rate": buffers.learning_rate}
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
-        """Sum gradients and weights over ranks, divide once and take an optimizer step.
-
-        Collective. The weight is the last element of the gradient's buffer, exact for integers below 2**24.
-        """
+        """Sum gradients and weights over ranks, divide once and take an optimizer step. Collective."""
         if buffers.empty:
             buffers.buffer[:] = 0  # this rank has no samples in this minibatch
-        buffers.buffer[-1] = weight
         buffers.empty = True
         with self._phases("wait"):
             self._world.barrier()
-        with self._phases("allreduce"):
-            self._world.sum_(buffers.buffer)
+        norm = self._optimizer_step.step(buffers, weight, limit)
         self.exchanges += 1
         self.bytes_exchanged += buffers.buffer.nbytes
-        if buffers.buffer[-1] == 0:
+        if norm is None:
             return  # fewer samples than minibatches: this one is empty on every rank
-        with self._phases("optimizer"):
-            norm = self._store.step(buffers, limit)
         if np.isfinite(norm):
             buffers.norms.append(norm)
         else:  # the sum is equal on all ranks, so all skip the step

@@ -74,14 +74,18 @@ class UpdateBuffers:
             np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # + 0 turns -0 into 0
         self.empty = False
 
-    def mean(self) -> Floats:
-        """The gradient divided by its weight, after the sum over ranks. The caller may overwrite it."""
+    def mean(self, summed: Floats, weight: float, part: slice = slice(None)) -> Floats:
+        """The gradient divided by its weight: in ``out[part]``, which the caller may overwrite.
+
+        ``summed``: the sum over ranks of this part of the buffer.
+        """
+        out = self.out[part]
         if self.exact:
-            check(self.buffer[:-1], FINE, in_units=True)
-            np.divide(self.buffer[:-1], self.buffer[-1] * 2.0**FINE, out=self.out, casting="same_kind")
+            check(summed, FINE, in_units=True)
+            np.divide(summed, weight * 2.0**FINE, out=out, casting="same_kind")
         else:
-            self.out /= self.buffer[-1]
-        return self.out
+            np.divide(summed, weight, out=out)
+        return out
 
 
 class Sums:

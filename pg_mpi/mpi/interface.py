@@ -69,3 +69,16 @@ class Collectives(Protocol):
 
         ``asleep``: it takes long, so the others sleep until it is done.
         """
+
+
+class Divisible(Collectives, Protocol):
+    """What divided optimizer steps need besides: not of ``VirtualWorld``."""
+
+    def split(self, each: int) -> "tuple[Divisible, Divisible]":
+        """The ``each`` consecutive ranks around this one, and the ranks with its place among theirs."""
+
+    def sum_parts(self, array: Array, out: Array, counts: Array) -> Array:
+        """Write this rank's part of the sum of ``array`` over ranks into ``out``. ``counts``: elements of each."""
+
+    def gather_parts_(self, array: Array, counts: Array) -> Array:
+        """Replace ``array`` by the parts of all ranks, each from its own. ``counts``: elements of each."""

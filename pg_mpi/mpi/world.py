@@ -117,6 +117,37 @@ class World(ShrinkingWorld):
         if self.size > 1:
             self._comm.Barrier()
 
+    def split(self, each: int) -> tuple["World", "World"]:
+        """Split: the ``each`` consecutive ranks around this one, and the ranks with its place among theirs.
+
+        ``each`` must divide the number of ranks.
+        """
+        if self.size == 1:
+            return World(), World()
+        group, place = divmod(self.rank, each)
+        return World(self._comm.Split(group, self.rank)), World(self._comm.Split(place, self.rank))
+
+    def sum_parts(self, array: "Array", out: "Array", counts: "Array") -> "Array":
+        """Reduce_scatter: write this rank's part of the sum of the 1-d ``array`` over ranks into ``out``.
+
+        ``counts``: int (ranks,), the elements of each rank's part, in rank order.
+        """
+        if self.size == 1:
+            out[...] = array
+            return out
+        from mpi4py import MPI
+
+        self._comm.Reduce_scatter(array, out, cast(Any, counts), op=MPI.SUM)
+        return out
+
+    def gather_parts_(self, array: "Array", counts: "Array") -> "Array":
+        """Allgatherv: replace the 1-d ``array`` by all ranks' parts, in place; ``counts``: as in ``sum_parts``."""
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allgatherv(MPI.IN_PLACE, [array, counts])
+        return array
+
     def gather(self, item: Any) -> list[Any] | None:
         """Gather: a list of every rank's ``item`` in rank order on rank 0; None elsewhere."""
         return self._comm.gather(item, root=0) if self.size > 1 else [item]

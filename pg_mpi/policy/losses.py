@@ -88,15 +88,3 @@ def self_imitation(log_pi: Floats, actions: Integers, values: Floats, returns: F
     d_logits = np.exp(log_pi) * gain[:, None]
     d_logits[taken] -= gain
     return -float((log_pi[taken] * gain).sum()), d_logits, -gain
-
-
-def clip_norm(gradient: Floats, limit: float) -> float:
-    """Scale ``gradient`` in place to a Euclidean norm of at most ``limit``; return the norm before.
-
-    All ranks scale the same sum and must get the same bits, also on different processors. The order of a BLAS sum
-    depends on the processor, so this uses numpy's own sum, although it takes more than twice as long.
-    """
-    norm = float(np.sqrt(np.einsum("i,i->", gradient, gradient)))
-    if norm > limit:
-        gradient *= limit / norm
-    return norm

@@ -94,13 +94,18 @@ def make_optimizer(config: TrainConfig, policy: Policy) -> Optimizer:
 
 
 def make_learner(
-    config: TrainConfig, policy: Policy, world: Collectives, phases: PhaseTimer, store: Store | None = None
+    config: TrainConfig,
+    policy: Policy,
+    world: Collectives,
+    phases: PhaseTimer,
+    group: int = 1,
+    store: Store | None = None,
 ) -> Learner:
     """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
-    store = store or ParameterStore(policy, make_optimizer(config, policy), config)
+    store = store or ParameterStore(policy, make_optimizer(config, policy), config, group > 1)
     kinds: list[Any] = [
         Reinforce if config.method == "reinforce" else Clipped,
         *([SelfImitation] if config.replay else []),
     ]
     sources: list[GradientSource] = [kind(policy, config, world, phases) for kind in kinds]
-    return Learner(store, sources, config, world, phases)
+    return Learner(store, sources, config, world, phases, group)

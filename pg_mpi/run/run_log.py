@@ -106,7 +106,7 @@ class RunLog:
     def write_ranks(self, restarts: int, times: dict[str, Any]) -> None:
         """Write ``ranks.json``: the ``rank_times.summary`` since this start began."""
         path = self._folder.file("ranks.json")
-        with writing(path):
+        with writing(path), self._folder.replacing():
             write_json(path, {"start": restarts, "update": self._counters.update, **times})
 
     def close(self, reason: str, finished: bool, waited: float) -> None:

@@ -91,7 +91,7 @@ class Saving:
                 checkpoint_file.save(part, *states)
 
     def _commit(self, path: str, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        with self._faults(path):
+        with self._faults(path), self._folder.replacing():
             checkpoint_folder.save(path, arrays, facts, self._keep)
 
     def _faults(self, path: str) -> AbstractContextManager[None]:

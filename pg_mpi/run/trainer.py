@@ -15,6 +15,7 @@ from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.optimizer_steps import group_of
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.schedule import annealing, round_length
@@ -56,7 +57,9 @@ class Trainer:
         self._folder, self._env_spec = start.folder, start.env_spec
         self._phases = PhaseTimer(world.clock, spans=config.trace)
         policy: Policy = parts.make_policy(config, start.env_spec)
-        self._learner: Learner = parts.make_learner(config, policy, world, self._phases)
+        self._learner: Learner = parts.make_learner(
+            config, policy, world, self._phases, group_of(config, world.size, where["hosts"])
+        )
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
         self._has_saved = False  # since this start

@@ -67,7 +67,7 @@ def main(world, argv):
     config, _ = parse_train(["--env-id", "ALE/Breakout-v5", *flags])
     policy = CustomPolicy(CountingPolicy(counts.sum()), Categorical(2), counts.sum(), True, None, False)
     optimizer = RecordingAdam(policy.theta.size)
-    learner = factory.make_learner(config, policy, world, PhaseTimer(), ParameterStore(policy, optimizer, config))
+    learner = factory.make_learner(config, policy, world, PhaseTimer(), store=ParameterStore(policy, optimizer, config))
     envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in local]
     for _ in range(UPDATES):
         trajectories = [trajectory_of(samples[index]) for index in local]

@@ -1,6 +1,7 @@
-"""Run updates on given trajectories; used by test_split.py. Usage: METHOD DISTRIBUTION OUT.
+"""Run updates on given trajectories; used by test_split.py. Usage: METHOD DISTRIBUTION OUT GROUP.
 
 DISTRIBUTION assigns trajectories to ranks: "0,1|2|" gives 0 and 1 to rank 0, 2 to rank 1, none to rank 2.
+GROUP ranks divide the optimizer's work.
 """
 
 import sys
@@ -41,21 +42,26 @@ class IdentityShuffle:
 
 
 def main(world, argv):
-    method, distribution, out = argv
+    method, distribution, out, group = argv
     method, _, size = method.partition(":")  # "clipped:20": minibatches of about 20 samples
     config, _ = parse_train(["--method", method, "--minibatch-size", size or "100000", "--update-epochs", "3"])
     policy = SparseMLP(12_800, 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
     store = ParameterStore(policy, kind(policy.theta.size, dtype=np.float64), config)
-    learner = factory.make_learner(config, policy, world, PhaseTimer(), store)
+    learner = factory.make_learner(config, policy, world, PhaseTimer(), int(group), store)
     local = [make_trajectory(int(index)) for index in distribution.split("|")[world.rank].split(",") if index]
-    group = [SampleGroup(local, IdentityShuffle(), world.rank, world.size)]
-    stats = [learner.update(group, 1.0) for _ in range(2)]
-    weights = world.gather_all(policy.theta.tobytes())
+    samples = [SampleGroup(local, IdentityShuffle(), world.rank, world.size)]
+    stats = [learner.update(samples, 1.0) for _ in range(2)]
+    weights = world.gather_all(policy.theta.tobytes() + store.optimizer.state.tobytes())
     assert len(set(weights)) == 1, "ranks differ"
     if world.rank == 0:
-        np.savez(out, theta=policy.theta, stats=[[v for v in s.values() if v is not None] for s in stats])
+        np.savez(
+            out,
+            theta=policy.theta,
+            state=store.optimizer.state,
+            stats=[[v for v in s.values() if v is not None] for s in stats],
+        )
     return 0
 
 

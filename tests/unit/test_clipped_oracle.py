@@ -83,7 +83,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
     policy.theta[...] = 0.5 * rng.normal(size=policy.theta.size)
     config = config_of(sum(lengths), *flags)
     store = ParameterStore(policy, Adam(policy.theta.size, dtype=np.float64), config)
-    learner = factory.make_learner(config, policy, World(), PhaseTimer(), store)
+    learner = factory.make_learner(config, policy, World(), PhaseTimer(), store=store)
 
     def parameters():
         first, w2, b1, b2 = policy.views(policy.theta)

@@ -19,7 +19,7 @@ def test_mean_of_many_estimates_is_the_truth():
         noise = GradientNoise()
         noise.expect(4)
         for samples in (8, 20, 20, 8):
-            noise.see(mean + deviations * rng.standard_normal(3) / np.sqrt(samples), samples)
+            noise.see(mean + deviations * rng.standard_normal(3) / np.sqrt(samples), samples, np.dot)
         found.append(list(noise.metrics().values()))
     assert np.mean(found, axis=0) == pytest.approx([mean @ mean, deviations @ deviations], rel=0.02)
 
@@ -28,7 +28,7 @@ def test_one_minibatch_an_epoch_says_nothing():
     noise = GradientNoise()
     noise.expect(1)
     for _ in range(4):
-        noise.see(np.ones(3), 10)
+        noise.see(np.ones(3), 10, np.dot)
     assert noise.metrics() == {"grad_signal": None, "grad_variance": None}
 
 

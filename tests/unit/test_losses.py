@@ -85,14 +85,6 @@ def test_value_loss():
     np.testing.assert_allclose(derivative, numeric(lambda v: grad.value_loss(v, targets)[0], values), atol=1e-8)
 
 
-def test_clip_norm():
-    gradient = np.array([3.0, 4.0])
-    assert grad.clip_norm(gradient, 1.0) == 5.0
-    np.testing.assert_allclose(gradient, [0.6, 0.8])
-    assert grad.clip_norm(gradient, 2.0) == pytest.approx(1.0)
-    np.testing.assert_allclose(gradient, [0.6, 0.8])
-
-
 INPUTS = 2000
 KINDS = [
     {},

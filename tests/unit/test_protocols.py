@@ -15,18 +15,22 @@ from pg_mpi.features.native_encoder import NativeEncoder
 from pg_mpi.features.pong import Courses
 from pg_mpi.features.registry import CheckedEncoder
 from pg_mpi.learning.gradient_source import GradientSource
+from pg_mpi.learning.optimizer_steps import DividedStep, OptimizerStep, WholeStep
 from pg_mpi.learning.round_source import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
-from pg_mpi.mpi.interface import Collectives
+from pg_mpi.mpi.interface import Collectives, Divisible
 from pg_mpi.mpi.world import World
 from pg_mpi.policy import interface
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.network import Network
 from pg_mpi.policy.sparse_mlp import SparseMLP
+from scaling.measure.ceiling.stubs import StubWorld
 from scaling.model.virtual.world import VirtualWorld
 
 IMPLEMENTATIONS = {
     Collectives: [World, VirtualWorld],
+    Divisible: [World, StubWorld],
+    OptimizerStep: [WholeStep, DividedStep],
     EnvSpec: [AtariSpec, GymSpec],
     Environment: [AtariGame, GymEnv],
     Encoder: [BlobEncoder, NativeEncoder, DifferenceEncoder, CheckedEncoder, Courses, VectorEncoder],

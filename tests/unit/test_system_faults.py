@@ -17,6 +17,8 @@ from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
+from pg_mpi.run import saving
+from pg_mpi.run.env_states import Layout
 from pg_mpi.tune import trial
 
 
@@ -241,6 +243,25 @@ def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
     RunFolder(str(tmp_path / "run")).open()
     with pytest.raises(RunError, match="removed or taken over while in use"):
         folder.check()
+
+
+@pytest.mark.parametrize(
+    "taken, error, match", [(False, SystemFault, "No such file"), (True, RunError, "taken over while in use")]
+)
+def test_temporary_file_removed_by_who_took_the_folder_over(tmp_path, monkeypatch, taken, error, match):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    saver = saving.Saving(folder, 3, lambda: None)
+
+    def replace(source, target):
+        if taken:
+            (tmp_path / "run" / "lock").write_text("another")
+        os.remove(source)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
+
+    monkeypatch.setattr(atomic_file.os, "replace", replace)
+    with pytest.raises(error, match=match):
+        saver.write(World(), 100, ({"theta": np.zeros(3)}, {}), ({}, {}), Layout(1, 1, 1))
 
 
 class TestWithoutLocks:

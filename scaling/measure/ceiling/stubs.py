@@ -106,8 +106,31 @@ class StubWorld:
     """
 
     def __init__(self, world):
-        self._world, self.local = world, False
+        self._world, self._parts, self._local = world, (), False
         self.rank, self.size = world.rank, world.size
+
+    @property
+    def local(self):
+        return self._local
+
+    @local.setter
+    def local(self, local):
+        for world in (self, *self._parts):
+            world._local = local
+
+    def split(self, each):
+        self._parts = tuple(map(StubWorld, self._world.split(each)))
+        return self._parts
+
+    def sum_parts(self, array, out, counts):
+        if not self.local:
+            return self._world.sum_parts(array, out, counts)
+        first = counts[: self.rank].sum()
+        out[...] = array[first : first + len(out)] * self.size
+        return out
+
+    def gather_parts_(self, array, counts):
+        return array if self.local else self._world.gather_parts_(array, counts)
 
     def sum_(self, array):
         if not self.local:

@@ -27,8 +27,7 @@ def parser():
         "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
         "the last line of pg_mpi.doctor --json on several ranks. --against SWEEP adds the measured speeds of a "
-        "sweep.csv. --minibatch-size is the size for training on N ranks; with a fixed size, more ranks make more "
-        "exchanges per update.",
+        "sweep.csv.",
     )
     p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
     p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
@@ -37,7 +36,6 @@ def parser():
     cli.add_option(p, "--network", "NAME", None, "network between nodes", "memory")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
     cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
-    cli.add_option(p, "--minibatch-size", "M", _minibatch, "samples per exchange; Mx: M per rank (default: the run's)")
     cli.add_option(p, "--warmup", "S", real(0), "seconds excluded at the start", 5)
     p.add_argument("--against", metavar="SWEEP", help="sweep.csv with measured speeds to compare with")
     return cli.add_shared(p, "also write predict.csv, predict.json and predict.png there")
@@ -52,8 +50,7 @@ def main(argv):
     cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
     rows = []
     for ranks in args.ranks or DECADES:
-        minibatch = args.minibatch_size and args.minibatch_size(ranks)
-        how = (ranks, networks, args.ranks_per_node, args.cores, minibatch)
+        how = (ranks, networks, args.ranks_per_node, args.cores)
         rows.append(median([predict(each, *how) for each in costs]))
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
@@ -107,13 +104,6 @@ def networks_of(words):
             f"{path} is not a report of the doctor on several ranks: run "
             f"mpirun -n 2 python -m pg_mpi.doctor --json > {path}"
         ) from None
-
-
-def _minibatch(text):
-    """Parse ``2048``, or ``1024x`` for a size per rank: a function of the number of ranks."""
-    each = text.endswith("x")
-    size = integer()(text.removesuffix("x"))
-    return lambda ranks: size * ranks if each else size
 
 
 def _measured(path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.pinning import numbers
 from pg_mpi.run import env_states
@@ -66,7 +67,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
     try:
         config = json.loads(Path(run, "config.json").read_text(encoding="utf-8"))
-        settings, shared = config["settings"], crowded(config["starts"][-1])
+        settings, shared = dataclasses.asdict(TrainConfig()) | config["settings"], crowded(config["starts"][-1])
         game = settings["env_id"]
         path, arrays, facts = checkpoint_folder.load_newest(str(run), lambda line: None) or (None, None, None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.schedule import minibatches, round_length
 from scaling.model.exchange import two_levels
 
@@ -20,21 +19,19 @@ GAME_BYTES = 120  # pickled games, steps and scores of a rank, exchanged for the
 SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
 
 
-def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0, draws=DRAWS):
+def predict(costs, ranks, networks, node=128, cores=None, seed=0, draws=DRAWS):
     """Predict an update on N ranks: a JSON-able dict.
 
     Args:
         costs: those of a measured run.
         networks: the ``Network`` within a node and the one between nodes, of ``node`` ranks each.
         cores: number that all ranks share (default: one per rank). Waiting ranks yield them only if ``node`` > 1.
-        minibatch: ``--minibatch-size`` on N ranks (default: the run's).
     """
     rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
     rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
-    minibatch = minibatch or costs.settings["minibatch_size"]
     sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, networks, node, cores, minibatch, rng).items():
+        for name, value in _round(costs, ranks, networks, node, cores, rng).items():
             sums[name] += value
     sps = sums["samples"] / sums["seconds"]
     return {
@@ -50,7 +47,7 @@ def predict(costs, ranks, networks, node=128, cores=None, minibatch=None, seed=0
     }
 
 
-def _round(costs, ranks, networks, node, cores, minibatch, rng):
+def _round(costs, ranks, networks, node, cores, rng):
     """Simulate one update: its work and its seconds."""
     settings = costs.settings
     steps = steps_of(costs, ranks, rng)
@@ -58,8 +55,7 @@ def _round(costs, ranks, networks, node, cores, minibatch, rng):
     play, total = steps * costs.step_s * speed, float(steps.sum())
     plain = settings["method"] == "reinforce"
     epochs = 1 if plain else settings["update_epochs"]
-    sized = SimpleNamespace(minibatch_size=minibatch, max_minibatches=most)
-    exchanges = 1 if plain else epochs * minibatches(sized, total)
+    exchanges = 1 if plain else epochs * minibatches(SimpleNamespace(**settings), total)
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)

@@ -63,7 +63,7 @@ def learning(policy, config, played, anneal):
         shares, epochs = SHARES, config.update_epochs
     rows, spent = [], []
     for share in shares:
-        sized = dataclasses.replace(config, minibatch_size=max(1, samples // share))
+        sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
         phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
         learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], anneal)

@@ -13,10 +13,14 @@ from pg_mpi.run import factory
 
 
 class SharedParts:
-    """``pg_mpi.run.factory`` for many ranks in one process: one policy, network and optimizer."""
+    """``pg_mpi.run.factory`` for many ranks in one process: one policy, network and optimizer.
 
-    def __init__(self):
-        self._policy = self._optimizer = None
+    Args:
+        node: ranks that share a node, and divide the optimizer's work.
+    """
+
+    def __init__(self, node):
+        self._policy, self._optimizer, self._node = None, None, node
 
     def make_policy(self, config, env_spec):
         if self._policy is None:
@@ -31,16 +35,20 @@ class SharedParts:
         self._policy.refresh(network, np.arange(self._policy.rows))
         return network
 
-    def make_learner(self, config, policy, world, phases):
-        store = SharedStore(ParameterStore(policy, self._optimizer, config), world)
-        return factory.make_learner(config, policy, world, phases, store)
+    def make_learner(self, config, policy, world, phases, group=1):
+        group = min(group, self._node)
+        store = SharedStore(ParameterStore(policy, self._optimizer, config, group > 1), world, group)
+        return factory.make_learner(config, policy, world, phases, store=store)
 
 
 class SharedStore:
-    """A ``ParameterStore`` for all virtual ranks. The first rank to reach an operation executes it for all."""
+    """A ``ParameterStore`` for all virtual ranks. The first rank to reach an operation executes it for all.
 
-    def __init__(self, store, world):
-        self._store, self._world = store, world
+    A step is charged as if ``group`` ranks divided it.
+    """
+
+    def __init__(self, store, world, group):
+        self._store, self._world, self._group = store, world, group
         self.policy, self.optimizer = store.policy, store.optimizer
 
     def open(self, rows, anneal):
@@ -49,7 +57,7 @@ class SharedStore:
         return ours
 
     def step(self, buffers, limit):
-        return self._world.once(self._store.step, buffers, limit)
+        return self._world.once(self._store.step, buffers, limit, share=1 / self._group)
 
     def close(self, buffers, rows):
         self._world.once(self._store.close, buffers, rows)

@@ -20,7 +20,7 @@ def main(argv):
     stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
     pinning.pin_threads()
-    parts = SharedParts()
+    parts = SharedParts(node)
     hub = Hub(ranks, lambda size: two_levels(ranks, size, node, NAMED["memory"], network), crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
     return codes[0]

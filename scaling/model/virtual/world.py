@@ -79,14 +79,17 @@ class Hub:
         """Advance a rank's clock. Call only in its turn."""
         self._clocks[rank] += seconds
 
-    def once(self, rank, number, function):
-        """Result of call ``number``. The first rank executes it; every rank is charged its time."""
+    def once(self, rank, number, function, share):
+        """Result of call ``number``. The first rank executes it; every rank is charged this share of its time."""
         if self.size == 1:
             return function()
         if number not in self._made:
             begun = thread_time()
-            self._made[number] = function(), thread_time() - begun
-            return self._made[number][0]
+            result = function()
+            seconds = thread_time() - begun
+            self._made[number] = result, share * seconds
+            self.delay(rank, self._crowd * (share - 1) * seconds)
+            return result
         result, seconds = self._made[number] if rank < self.size - 1 else self._made.pop(number)
         self.delay(rank, self._crowd * seconds)
         return result
@@ -194,10 +197,13 @@ class VirtualWorld:
             raise first
         return result
 
-    def once(self, function, *args):
-        """Run ``function(*args)`` once for all ranks. It must act alike on every rank, and on shared state only."""
+    def once(self, function, *args, share=1.0):
+        """Run ``function(*args)`` once for all ranks. It must act alike on every rank, and on shared state only.
+
+        ``share``: of its time that each rank is charged.
+        """
         self._calls += 1
-        return self._hub.once(self.rank, self._calls, lambda: function(*args))
+        return self._hub.once(self.rank, self._calls, lambda: function(*args), share)
 
     def mpi_version(self):
         return f"none: {self.size} virtual ranks of scaling.model.virtual"
