@@ -1,7 +1,6 @@
 """What a run would do, need and save: ``pg_mpi.train --dry-run --ranks N``, in one process, without a run folder."""
 
 import dataclasses
-import resource
 import textwrap
 
 import numpy as np
@@ -17,6 +16,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.env_states import ENVS, pack
 from pg_mpi.run.phase_timer import PhaseTimer
+from pg_mpi.run.throughput import resident_mb
 
 STEPS = 128  # of each env in the round that is measured
 
@@ -40,8 +40,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
 
     parameters, slots, in_all = policy.theta.size, len(learner.optimizer.state), ranks * len(envs)
     exchange = (parameters + 1) * (8 if config.reproducible else 4)
-    untouched = 1 - len(learner.touched) / policy.rows if policy.rows else 0.0
-    memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + untouched * (2 + slots) * exchange
+    memory = resident_mb() + (3 + slots) * exchange / 1e6  # and during an update, if it touches all parameters
     weights = 4 * parameters * (1 + slots)
     state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
     unused = inapplicable(config.env_id)
@@ -52,7 +51,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
         f"policy: {parameters:,} parameters",
         *describe(config, in_all),
         f"an exchange: at most {exchange / 1e6:,.1f} MB",
-        f"memory: about {memory / 1e6:,.0f} MB a rank",
+        f"memory: about {memory:,.0f} MB a rank",
         f"a checkpoint: {(weights + in_all * state) / 1e6:,.1f} MB: {weights / 1e6:,.1f} MB of weights and optimizer, "
         f"{state / 1e3:,.1f} kB for each env; envs of several hosts, or more than {ENVS:,}, are saved in parts",
         *textwrap.wrap(f"settings: {', '.join(settings)}", 100, subsequent_indent="  "),
