@@ -20,7 +20,7 @@ def parser() -> Parser:
         description="Report what this launch runs on - hosts, cores, BLAS threads, MPI, emulator, network - and its "
         "faults, each with a cure. Start it as you would start the trainer: "
         "mpirun -n 4 python -m pg_mpi.doctor.",
-        epilog="Facts are read from what is loaded and pinned, or measured. Takes about four seconds. Exit code 0; "
+        epilog="Facts are read from what is loaded and pinned, or measured. Takes about six seconds. Exit code 0; "
         "with --strict 1 if there is a fault.",
         allow_abbrev=False,
     )
@@ -41,9 +41,9 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     pinning.pin_threads()  # as the trainer does
     mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(clocks.ahead(world), 3)}
     mine["emulator"] = trials.play(world, args.env_id, args.seconds)
-    exchange = trials.exchange(world, args.seconds)
+    measured = {"allreduce_s": trials.exchange(world, args.seconds), "memory_gb_s": trials.memory(world, args.seconds)}
     ranks = world.gather(mine)
-    return cast(int, world.on_root(_tell, args, ranks, exchange))
+    return cast(int, world.on_root(_tell, args, ranks, measured))
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -54,13 +54,13 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return args
 
 
-def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], exchange: dict[int, float]) -> int:
+def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[str, Any]) -> int:
     """Print the report and return the exit code. Rank 0 only."""
     from pg_mpi.doctor import text, verdict
 
     promised = args.expect_ranks or launch_env.promised()
-    found = verdict.findings(ranks, promised, exchange)
-    result = {"ranks": ranks, "allreduce_s": exchange, "findings": [finding._asdict() for finding in found]}
+    found = verdict.findings(ranks, promised, measured["allreduce_s"])
+    result = {"ranks": ranks, **measured, "findings": [finding._asdict() for finding in found]}
     code = int(args.strict and any(finding.fault for finding in found))
     if len(ranks) > 1 or launch_env.is_first_process():  # of separate jobs of one rank only the first prints
         print("\n".join(text.text(result)), flush=True)

@@ -32,6 +32,10 @@ def text(result: dict[str, Any]) -> list[str]:
     if result["allreduce_s"]:
         times = (f"{_bytes(int(size))} {_time(seconds)}" for size, seconds in result["allreduce_s"].items())
         lines.append(f"  Allreduce     {', '.join(times)}")
+    speed = result["memory_gb_s"]
+    lines.append(
+        f"  memory        {speed['alone']:.1f} GB/s for a rank alone, {speed['together']:.1f} for each of all at once"
+    )
     slowest = max(ranks, key=lambda rank: rank["import_s"])
     read = slowest["imported"]
     lines.append(

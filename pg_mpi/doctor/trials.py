@@ -1,4 +1,4 @@
-"""Short trials on all ranks at once: Allreduce time and emulator speed."""
+"""Short trials on all ranks at once: Allreduce time, memory bandwidth and emulator speed."""
 
 import statistics
 import time
@@ -14,6 +14,7 @@ from pg_mpi.mpi.interface import Collectives
 
 SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are typical of an exchange
 MOST_ROUNDS = 200
+TRIAD = 4_000_000  # float64 elements: 32 MB, more than a core's share of the caches
 
 
 def exchange(world: Collectives, seconds: float) -> dict[int, float]:
@@ -43,6 +44,27 @@ def _time(world: Collectives, array: NDArray[np.float32], rounds: int) -> list[f
         world.sum_(array)
         times.append(time.perf_counter() - begun)
     return times
+
+
+def memory(world: Collectives, seconds: float) -> dict[str, float]:
+    """Measure the memory bandwidth in GB/s of a rank: rank 0 ``alone``, and the slowest of all ranks ``together``.
+
+    Collective: every rank must call this. Source: the triad a = b + s c of McCalpin's STREAM, here in two passes.
+    """
+    alone = _triad(seconds) if world.rank == 0 else 0.0
+    world.barrier()
+    together = -float(world.max_(np.array([-_triad(seconds)]))[0])
+    return {"alone": round(float(world.max_(np.array([alone]))[0]), 2), "together": round(together, 2)}
+
+
+def _triad(seconds: float) -> float:
+    a, b, c = (np.ones(TRIAD) for _ in range(3))
+    rounds, begun = 0, time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        np.multiply(c, 3.0, out=a)
+        a += b
+        rounds += 1
+    return 5 * a.nbytes * rounds / (time.perf_counter() - begun) / 1e9
 
 
 def play(world: Collectives, env_id: str, seconds: float) -> dict[str, Any]:

@@ -44,6 +44,9 @@ def test_sane_launch_has_no_faults(tmp_path):
     if ranks == 2:
         times = list(result["allreduce_s"].values())
         assert len(times) > 1 and min(times) > 0
+    speed = result["memory_gb_s"]
+    assert 0.5 < speed["together"] < 1000 and 0.5 < speed["alone"] < 1000
+    assert f"memory        {speed['alone']:.1f} GB/s for a rank alone" in output
 
 
 def test_two_ranks_on_one_core_are_a_fault(tmp_path):

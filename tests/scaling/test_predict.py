@@ -29,19 +29,24 @@ SETTINGS = {
     "max_frames": 8000,
     "frame_skip": 4,
     "checkpoint_every": 50,
+    "elastic": False,
 }
 COSTS = Costs(
     ranks=1,
     settings=SETTINGS,
     lengths=np.array([1000.0]),
-    step_s=2e-4,
+    play_s=2e-4,
     noise=0.0,
     sample_s=1e-5,
     byte_s=1e-9,
     call_s=5e-4,
+    step_s=2e-9,
+    save_s=1e-9,
     round_s=1e-3,
+    start_s=1.0,
     rows=(1e6, 1000.0, 0.5),
     most_bytes=4_000_000,
+    whole_bytes=12_000_000,
     state_bytes=20_000,
 )
 FREE = (Network(1e-15, 1e-18, 0.0),) * 2
@@ -50,13 +55,31 @@ FREE = (Network(1e-15, 1e-18, 0.0),) * 2
 def test_update_by_hand():
     """1,000 steps of 200 us, then 4 epochs of 2 minibatches of 500 samples, with a gradient of 1 MB each."""
     found = predict(COSTS, 1, FREE)
-    seconds = 1000 * 2e-4 + 4 * 1000 * 1e-5 + 8 * (1e6 * 1e-9 + 5e-4) + 1e-3
+    save = (12e6 + 20e3) * 1e-9 / 50
+    seconds = 1000 * 2e-4 + 4 * 1000 * 1e-5 + 8 * (1e6 * (1e-9 + 2e-9) + 5e-4) + 1e-3 + save
     assert found["sps"] == pytest.approx(1000 / seconds, rel=1e-6)
     assert found["exchanges_per_update"] == 8 and found["bytes_per_update"] == pytest.approx(8e6)
-    assert found["wait_fraction"] == 0
+    assert found["wait_fraction"] == 0 and found["save_fraction"] == pytest.approx(save / seconds)
     shared = predict(COSTS, 4, FREE, node=1, cores=2)
-    seconds = 2 * (0.2 + 0.04 + 4 * 8 * (2e6 * 1e-9 + 5e-4) + 1e-3)  # four times the samples touch twice the rows
+    seconds = (
+        2 * (0.2 + 0.04 + 4 * 8 * (2e6 * 3e-9 + 5e-4) + 1e-3) + save
+    )  # four times the samples touch twice the rows
     assert shared["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
+
+
+def test_ranks_of_a_node_divide_the_step_and_share_its_memory():
+    """4 ranks: 32 exchanges of 2 MB. At 1 GB/s a gradient passes 3 times, and a step 33 times, each by 4 ranks."""
+    save = (12e6 + 4 * 20e3) * 1e-9 / 50
+    played = 0.2 + 0.04 + 1e-3 + save
+    free = predict(COSTS, 4, FREE)
+    assert free["update_s"] == pytest.approx(played + 32 * (2e6 * (1e-9 + 2e-9 / 4) + 5e-4), rel=1e-4)
+    scarce = predict(COSTS, 4, FREE, memory=1e9)
+    learned = 32 * (4 * 2e6 * (3 + 4 + 33 / 4) * 1e-9 + 5e-4)  # gradient, exchange, step
+    assert scarce["update_s"] == pytest.approx(played + learned, rel=1e-4)
+    assert scarce["optimizer_fraction"] == pytest.approx(32 * 2e6 * 33e-9 / scarce["update_s"], rel=1e-4)
+    assert predict(dataclasses.replace(COSTS, ranks=4), 4, FREE, memory=1e9) == free, "as measured"
+    apart = predict(COSTS, 4, FREE, node=2)  # two nodes of two ranks
+    assert apart["optimizer_fraction"] * apart["update_s"] == pytest.approx(32 * 2e6 * 2e-9 / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +104,7 @@ def test_network_time_is_that_of_all_allreduces():
     assert difference == pytest.approx(expected, rel=0.02)  # the rest: counters and checkpoints
 
 
-FREE_ROUNDS = dict.fromkeys(("sample_s", "byte_s", "call_s", "round_s"), 0.0)
+FREE_ROUNDS = dict.fromkeys(("sample_s", "byte_s", "call_s", "step_s", "save_s", "round_s"), 0.0)
 
 
 def test_ranks_of_reinforce_wait_for_the_longest_game():

@@ -5,6 +5,7 @@ import pytest
 from pg_mpi.doctor import text, verdict
 from pg_mpi.doctor.facts import file_system
 
+MEMORY = {"alone": 12.5, "together": 7.0}
 QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
 
 
@@ -150,7 +151,7 @@ def test_text_of_a_large_job_fits_one_screen():
     ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128, memory_mb=8_000) for n in range(1280)]
     ranks[700]["blas"] = pool(4)
     found = [finding._asdict() for finding in verdict.findings(ranks, 1280, QUICK)]
-    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "findings": found})
+    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": found})
     assert len(lines) < 55 and max(map(len, lines)) < 250
     assert "openblas 0.3.31, 4 threads in 1 of 1280 ranks" in "\n".join(lines)
     assert (
@@ -161,7 +162,7 @@ def test_text_of_a_large_job_fits_one_screen():
 
 
 def test_text_of_a_sane_launch():
-    lines = text.text({"ranks": ONE, "allreduce_s": QUICK, "findings": []})
+    lines = text.text({"ranks": ONE, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": []})
     page = "\n".join(lines)
     assert lines[0] == "2 ranks on 1 host, started by prted; Open MPI v5.0.11"
     assert "8 B 13 us, 66 kB 60 us, 4.2 MB 2.0 ms" in page and "9,400 steps/s in all" in page

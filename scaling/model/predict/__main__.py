@@ -15,7 +15,8 @@ from scaling.model.predict.measured import read_costs
 from scaling.model.predict.model import predict
 from scaling.pictures import speed
 
-KIND = ("predict", 3)
+KIND = ("predict", 4)
+MEMORY = 400.0  # GB/s of a node with two sockets of eight channels of DDR4-3200
 DECADES = (*(2**k for k in range(11)), 4096, 16384, 65536, 262144, 1_000_000)
 
 
@@ -26,8 +27,8 @@ def parser():
         "Predict steps/s, waiting and node hours on N ranks from the metrics of one real run (game "
         "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
-        "the last line of pg_mpi.doctor --json on several ranks. --against SWEEP adds the measured speeds of a "
-        "sweep.csv.",
+        "the last line of pg_mpi.doctor --json on several ranks, which knows the memory too. "
+        "--against SWEEP adds the measured speeds of a sweep.csv.",
     )
     p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
     p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
@@ -35,6 +36,7 @@ def parser():
     cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks (default: 1 to a million)")
     cli.add_option(p, "--network", "NAME", None, "network between nodes", "memory")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
+    cli.add_option(p, "--memory", "G", cli.positive, f"GB/s of a node's memory (default: the doctor's, or {MEMORY:g})")
     cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
     cli.add_option(p, "--warmup", "S", real(0), "seconds excluded at the start", 5)
     p.add_argument("--against", metavar="SWEEP", help="sweep.csv with measured speeds to compare with")
@@ -44,20 +46,23 @@ def parser():
 def main(argv):
     """Predict and report. Returns the exit code."""
     args = parser().parse(argv)
-    runs, networks = runs_of(args), networks_of(args.network)
+    runs, (networks, memory) = runs_of(args), networks_of(args.network)
+    memory = args.memory or memory or MEMORY
     measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
     costs = [read_costs(run, args.warmup) for run in runs]
     cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
     rows = []
     for ranks in args.ranks or DECADES:
-        how = (ranks, networks, args.ranks_per_node, args.cores)
+        how = (ranks, networks, args.ranks_per_node, args.cores, 1e9 * memory)
         rows.append(median([predict(each, *how) for each in costs]))
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
+        row["extrapolated"] = row["ranks"] > max(costs[0].ranks, *measured, 0)
         if row["ranks"] in measured:
             row["measured"] = measured[row["ranks"]]
             row["error"] = row["sps"] / row["measured"] - 1
-    result = {"rows": rows, **findings.verdict(rows), "costs": findings.as_dict(costs[0]), "network": args.network}
+    result = {"rows": rows, **findings.verdict(rows), "costs": findings.as_dict(costs[0])}
+    result |= {"network": args.network, "memory_gb_s": memory}
     facts = cli.facts("scaling.model.predict", argv)
     csv = (*KIND, [{"measured": "", "error": "", **row} for row in rows], facts)
     figure = (speed.draw_predict, result)
@@ -86,19 +91,22 @@ def median(rows):
 
 
 def networks_of(words):
-    """The ``Network`` in a node and the one between nodes: by name, by figures, or from a doctor's report.
+    """The ``Network`` in a node and the one between nodes, and the GB/s of a node's memory or None.
 
-    A report of ranks on one host describes its memory, and is then used for both networks. Raises ``UsageError``.
+    By name, by figures, or from a doctor's report. A report of ranks on one host describes its memory, and is then used
+    for both networks. Raises ``UsageError``.
     """
     if not words.startswith("doctor="):
-        return exchange.NAMED["memory"], exchange.named(words)
+        return (exchange.NAMED["memory"], exchange.named(words)), None
     path = words.partition("=")[2]
     try:
         with open(path, encoding="utf-8") as file:
             report = json.loads(file.read().strip().splitlines()[-1])
         seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
         found = exchange.fitted(len(report["ranks"]), seconds)
-        return found if len({rank["host"] for rank in report["ranks"]}) == 1 else exchange.NAMED["memory"], found
+        hosts = len({rank["host"] for rank in report["ranks"]})
+        memory = float(report["memory_gb_s"]["together"]) * len(report["ranks"]) / hosts
+        return (found if hosts == 1 else exchange.NAMED["memory"], found), memory
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(
             f"{path} is not a report of the doctor on several ranks: run "

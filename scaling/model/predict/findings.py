@@ -22,12 +22,14 @@ def as_dict(costs):
     size, at, power = costs.rows
     return {
         "ranks": costs.ranks,
-        "step_us": 1e6 * costs.step_s,
+        "play_us": 1e6 * costs.play_s,
         "noise": costs.noise,
         "sample_us": 1e6 * costs.sample_s,
         "call_us": 1e6 * costs.call_s,
         "byte_ns": 1e9 * costs.byte_s,
+        "step_ns": 1e9 * costs.step_s,
         "round_ms": 1e3 * costs.round_s,
+        "start_s": costs.start_s,
         "game_steps": [float(costs.lengths.min()), float(costs.lengths.mean()), float(costs.lengths.max())],
         "exchange_bytes": size,
         "at_samples": at,
@@ -40,25 +42,28 @@ def table(result):
     costs = result["costs"]
     low, mean, high = costs["game_steps"]
     lines = [
-        f"measured on {costs['ranks']} ranks: a step {costs['step_us']:.0f} us (noise {costs['noise']:.1%}), a sample "
-        f"and epoch {costs['sample_us']:.1f} us, a minibatch {costs['call_us']:.0f} us and "
-        f"{1e3 * costs['byte_ns']:.0f} us a MB of its exchange, an update "
-        f"{costs['round_ms']:.1f} ms more on rank 0; games of {low:,.0f} to {high:,.0f} steps, mean {mean:,.0f}",
-        f"network: {result['network']}",
+        f"measured on {costs['ranks']} ranks: a step {costs['play_us']:.0f} us (noise {costs['noise']:.1%}), a sample "
+        f"and epoch {costs['sample_us']:.1f} us, a minibatch {costs['call_us']:.0f} us, a MB of its exchange "
+        f"{1e3 * costs['byte_ns']:.0f} us and in the optimizer {1e3 * costs['step_ns']:.0f} us, an update "
+        f"{costs['round_ms']:.1f} ms more on rank 0, a start {costs['start_s']:.1f} s; games of {low:,.0f} to "
+        f"{high:,.0f} steps, mean {mean:,.0f}",
+        f"network: {result['network']}; memory of a node: {result['memory_gb_s']:.0f} GB/s",
         "",
-        f"{'ranks':>9}{'steps/s':>14}{'efficiency':>12}{'waiting':>9}{'allreduce':>11}"
+        f"{'ranks':>9}{'steps/s':>14} {'efficiency':>12}{'waiting':>9}{'allreduce':>11}{'optimizer':>11}{'saves':>7}"
         f"{'exchanges':>11}{'MB':>13}{'node-h/1e9':>12}{'measured':>11}{'error':>8}",
     ]
     for row in result["rows"]:
         beside = f"{row['measured']:>11,.0f}{row['error']:>8.1%}" if "measured" in row else ""
         lines.append(
-            f"{row['ranks']:>9,}{row['sps']:>14,.0f}{row['efficiency']:>12.1%}{row['wait_fraction']:>9.1%}"
-            f"{row['allreduce_fraction']:>11.1%}{row['exchanges_per_update']:>11,.0f}"
+            f"{row['ranks']:>9,}{row['sps']:>14,.0f}{'*' if row['extrapolated'] else ' '}{row['efficiency']:>12.1%}"
+            f"{row['wait_fraction']:>9.1%}{row['allreduce_fraction']:>11.1%}{row['optimizer_fraction']:>11.1%}"
+            f"{row['save_fraction']:>7.1%}{row['exchanges_per_update']:>11,.0f}"
             f"{row['bytes_per_update'] / 1e6:>13,.0f}{row['node_hours_per_1e9_steps']:>12,.2f}{beside}"
         )
     peak = result["peak"]
     lines += [
         "",
+        "* extrapolated: more ranks than were measured",
         f"a doubling of the ranks adds at least {PAYS:.0%} steps/s up to {result['pays_to']:,} ranks; efficiency is at "
         f"least 50% up to {result['half_efficiency']:,}; the maximum is {peak['sps']:,.0f} steps/s on "
         f"{peak['ranks']:,}",

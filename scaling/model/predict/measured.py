@@ -26,27 +26,33 @@ class Costs:
     Attributes:
         ranks: number of ranks of the run; ``settings``: its settings.
         lengths: float64, steps of its last games, without trend and scaled to the mean of those updates.
-        step_s: a step of one env, including all work except learning.
+        play_s: a step of one env, including all work except learning.
         noise: standard deviation of the logarithm of that cost between rounds.
         sample_s: learning from a sample, per epoch.
-        byte_s: gradient and optimizer step, per byte of an exchange; ``call_s``: the fixed cost of a minibatch.
+        byte_s: of a gradient, per byte of its exchange; ``call_s``: the fixed cost of a minibatch.
+        step_s: optimizer step, per byte of an exchange; ``save_s``: a save, per byte of a checkpoint.
         round_s: fixed cost of an update on rank 0, such as writing metrics.
+        start_s: the start of the run, before it plays.
         rows: (bytes of an exchange, samples of its update, exponent): bytes grow with this power of the samples.
         most_bytes: size of an exchange that touches every parameter.
-        state_bytes: size of an env's part of a checkpoint.
+        whole_bytes: size of a checkpoint without envs; ``state_bytes``: an env's part of it.
     """
 
     ranks: int
     settings: dict
     lengths: np.ndarray
-    step_s: float
+    play_s: float
     noise: float
     sample_s: float
     byte_s: float
     call_s: float
+    step_s: float
+    save_s: float
     round_s: float
+    start_s: float
     rows: tuple
     most_bytes: int
+    whole_bytes: int
     state_bytes: int
 
     def exchange_bytes(self, samples):
@@ -61,7 +67,8 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     Uses the updates after ``warmup`` seconds with numbers within ``between``. The range matters because games and
     touched parameters change as the policy learns.
     """
-    lines = [line for line in read_metrics(run) if line["wall_s"] >= warmup]
+    first, *_ = lines = read_metrics(run)
+    lines = [line for line in lines if line["wall_s"] >= warmup]
     lines = [line for line in lines if between[0] <= line["update"] <= between[1]]
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
@@ -80,20 +87,24 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         raise UsageError(f"{run} plays {game}: the model supports only the built-in policy on Atari games")
     table = Table(lines)
     played = np.array([steps for _, steps in facts["counters"]["recent"]], dtype=float)
-    power, sample_s, byte_s, call_s = probe(path, arrays, facts, settings["envs_per_rank"])
-    step_s, noise = table.playing()
+    power, sample_s, byte_s, call_s, step_s, save_s = probe(path, arrays, facts, settings["envs_per_rank"])
+    play_s, noise = table.playing()
     return Costs(
         ranks=lines[-1]["ranks"],
         settings=settings,
         lengths=levelled(played, table.length(settings)),
-        step_s=step_s,
+        play_s=play_s,
         noise=noise,
         sample_s=sample_s,
         byte_s=byte_s,
         call_s=call_s,
+        step_s=step_s,
+        save_s=save_s,
+        start_s=first["wall_s"] - sum(first["phase_s"].values()),
         round_s=float(np.median(table.slowest("record"))),
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
+        whole_bytes=arrays["theta"].nbytes + arrays["optimizer"].nbytes,
         state_bytes=_state_bytes(path, arrays, facts),
     )
 

@@ -1,37 +1,45 @@
-"""Model of an update on N ranks: play, waiting, learning and exchange.
+"""Model of an update on N ranks: play, waiting, learning, exchange and saving.
 
 All ranks play, then wait for the slowest; with REINFORCE for the one with the longest games (order statistics of the
-measured lengths). Each exchange waits for the rank with the most samples and is followed by the same optimizer step on
-all ranks. Ranks that share a core take turns. Waiting ranks use their core too, because MPI polls; but if MPI knows
-that a node has more ranks than cores, a waiting rank yields its core to the others.
+measured lengths). Each exchange waits for the rank with the most samples and is followed by an optimizer step, which
+the ranks of a node divide. Ranks that share a core take turns. Waiting ranks use their core too, because MPI polls; but
+if MPI knows that a node has more ranks than cores, a waiting rank yields its core to the others.
+
+Costs of a byte were measured on few ranks, which had the memory to themselves. More ranks on a node pass their arrays
+through its memory together: a gradient, an exchange or a step takes at least (ranks of the node) x (passes over the
+array) x bytes / (bandwidth of the node).
 """
 
 from types import SimpleNamespace
 
 import numpy as np
 
+from pg_mpi.learning.optimizer_steps import group_of
 from pg_mpi.learning.schedule import minibatches, round_length
+from pg_mpi.run.env_states import ENVS
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
 TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
-GAME_BYTES = 120  # pickled games, steps and scores of a rank, exchanged for the counters
+COUNTS = 2 * 8 * 100 + 5 * 8  # bytes that are reduced after a round: the newest games, and sums
+GRADIENT, EXCHANGE, STEP = 3, 4, 33  # passes of a rank over an array of the size of the gradient
 SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
 
 
-def predict(costs, ranks, networks, node=128, cores=None, seed=0, draws=DRAWS):
+def predict(costs, ranks, networks, node=128, cores=None, memory=None, seed=0, draws=DRAWS):
     """Predict an update on N ranks: a JSON-able dict.
 
     Args:
         costs: those of a measured run.
         networks: the ``Network`` within a node and the one between nodes, of ``node`` ranks each.
         cores: number that all ranks share (default: one per rank). Waiting ranks yield them only if ``node`` > 1.
+        memory: bytes/s of a node (default: as much as the ranks can use).
     """
     rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
     rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
-    sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "bytes", "exchanges"), 0.0)
+    sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "optimizer", "save", "bytes", "exchanges"), 0.0)
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, networks, node, cores, rng).items():
+        for name, value in _round(costs, ranks, networks, node, cores, memory or np.inf, rng).items():
             sums[name] += value
     sps = sums["samples"] / sums["seconds"]
     return {
@@ -39,6 +47,8 @@ def predict(costs, ranks, networks, node=128, cores=None, seed=0, draws=DRAWS):
         "sps": sps,
         "wait_fraction": sums["wait"] / sums["seconds"],
         "allreduce_fraction": sums["allreduce"] / sums["seconds"],
+        "optimizer_fraction": sums["optimizer"] / sums["seconds"],
+        "save_fraction": sums["save"] / sums["seconds"],
         "update_s": sums["seconds"] / rounds,
         "samples_per_update": sums["samples"] / rounds,
         "exchanges_per_update": sums["exchanges"] / rounds,
@@ -47,12 +57,12 @@ def predict(costs, ranks, networks, node=128, cores=None, seed=0, draws=DRAWS):
     }
 
 
-def _round(costs, ranks, networks, node, cores, rng):
+def _round(costs, ranks, networks, node, cores, memory, rng):
     """Simulate one update: its work and its seconds."""
     settings = costs.settings
     steps = steps_of(costs, ranks, rng)
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
-    play, total = steps * costs.step_s * speed, float(steps.sum())
+    play, total = steps * costs.play_s * speed, float(steps.sum())
     plain = settings["method"] == "reinforce"
     epochs = 1 if plain else settings["update_epochs"]
     exchanges = 1 if plain else epochs * minibatches(SimpleNamespace(**settings), total)
@@ -60,20 +70,31 @@ def _round(costs, ranks, networks, node, cores, rng):
     learn = epochs * steps * costs.sample_s * speed
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
     done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
-    own = sum(each.max() for each in done) + ranks / cores * exchanges * (size * costs.byte_s + costs.call_s)
+    turns, together = ranks / cores, min(ranks, node)
+    group = group_of(SimpleNamespace(**settings), ranks, -(-ranks // node))
+
+    def passing(count, size):
+        """Least seconds in which the ranks of a node pass so often over an array, if they are more than measured."""
+        return count * size * together / memory if together > costs.ranks else 0.0
+
+    gradients = exchanges * (max(turns * size * costs.byte_s, passing(GRADIENT, size)) + turns * costs.call_s)
+    stepping = exchanges * max(turns * size * costs.step_s, passing(STEP, size)) / group
+    own = sum(each.max() for each in done) + gradients + stepping
     wait = sum(each.max() - each.mean() for each in done)
-    sent = exchanges * two_levels(ranks, size, node, *networks)
+    sent = exchanges * max(two_levels(ranks, size, node, *networks), passing(EXCHANGE, size) if ranks > 1 else 0.0)
     touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], node, *networks)
     small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, node, *networks)
-    beta = networks[1].beta if ranks > node else 0.0
-    counters = GAME_BYTES * ranks * beta
-    saved = ranks * settings["envs_per_rank"] * costs.state_bytes * beta
+    counters = two_levels(ranks, COUNTS, node, *networks)
+    saved = costs.save_s * (costs.whole_bytes + costs.state_bytes * min(ENVS, together * settings["envs_per_rank"]))
     seconds, every = own + sent + touched + small + counters, settings["checkpoint_every"]
+    save = saved / every * (1 if isinstance(every, int) else seconds)
     return {
         "samples": total,
-        "seconds": seconds + saved / every * (1 if isinstance(every, int) else seconds),
+        "seconds": seconds + save,
         "wait": wait,
         "allreduce": sent + touched + counters,
+        "optimizer": stepping,
+        "save": save,
         "bytes": exchanges * size,
         "exchanges": exchanges,
     }

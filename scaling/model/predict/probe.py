@@ -1,14 +1,18 @@
-"""Measure what metrics do not show: growth of exchanges with the samples, and costs of small minibatches.
+"""Measure what metrics do not show: growth of exchanges with the samples, costs of small minibatches, and of a save.
 
 The run's last policy plays a few rounds in one process, without saving, and learns from one of them repeatedly with
 smaller and smaller minibatches.
 """
 
 import dataclasses
+import os
+import tempfile
+import time
 
 import numpy as np
 from scipy.optimize import nnls
 
+from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import SampleGroup
@@ -23,10 +27,11 @@ SHARES = (1, 4, 16, 64)  # minibatches per round
 
 
 def probe(path, arrays, facts, envs_per_rank):
-    """Measure (exponent, sample_s, byte_s, call_s) of a run from its loaded checkpoint.
+    """Measure (exponent, sample_s, byte_s, call_s, step_s, save_s) of a run from its loaded checkpoint.
 
-    The size of an exchange grows with the samples of its update to the power of ``exponent``. Learning takes
-    ``sample_s`` per sample and epoch, ``call_s`` per minibatch and ``byte_s`` per byte of its exchange.
+    The size of an exchange grows with the samples of its update to the power of ``exponent``. A gradient takes
+    ``sample_s`` per sample and epoch, ``call_s`` per minibatch and ``byte_s`` per byte of its exchange, the optimizer
+    ``step_s`` per byte, and a save ``save_s`` per byte.
     """
     config = dataclasses.replace(saved_run.config_of(path, facts), envs_per_rank=envs_per_rank)
     env_spec = saved_run.env_spec_of(arrays, facts)
@@ -41,9 +46,8 @@ def probe(path, arrays, facts, envs_per_rank):
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
-    return growth(policy, rounds), *learning(
-        policy, config, rounds[0], annealing(config, counters.env_steps, len(envs))
-    )
+    anneal = annealing(config, counters.env_steps, len(envs))
+    return growth(policy, rounds), *learning(policy, config, rounds[0], anneal), saving(arrays)
 
 
 def growth(policy, rounds):
@@ -55,21 +59,30 @@ def growth(policy, rounds):
 
 
 def learning(policy, config, played, anneal):
-    """Measure (sample_s, byte_s, call_s) on the same trajectories with several minibatch sizes."""
+    """Measure (sample_s, byte_s, call_s, step_s) on the same trajectories with several minibatch sizes."""
     samples = sum(trajectory.length for trajectory in played)
     if config.method == "reinforce":
         shares, epochs = (1,), 1
     else:
         shares, epochs = SHARES, config.update_epochs
-    rows, spent = [], []
+    rows, spent, stepping = [], [], 0.0
     for share in shares:
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
         phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
         learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], anneal)
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
-        spent.append(phases.seconds["gradient"] + phases.seconds["optimizer"])
+        spent.append(phases.seconds["gradient"])
+        stepping += phases.seconds["optimizer"]
     columns, spent = np.array(rows, dtype=float), np.array(spent)
     scale = columns.max(axis=0)
     found, _ = nnls(columns / scale / spent[:, None], np.ones(len(spent)))
-    return tuple(map(float, found / scale))
+    return *map(float, found / scale), stepping / float(columns[:, 1].sum())
+
+
+def saving(arrays):
+    """Measure the seconds per byte of a save, in the folder for temporary files."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        checkpoint_file.save(os.path.join(folder, "saved.npz"), arrays, {})
+        return (time.perf_counter() - begun) / sum(array.nbytes for array in arrays.values())
