@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pg_mpi import STARTED
-from pg_mpi.config.command_line import DRY_RUN, parse_train, train_parser
+from pg_mpi.config.command_line import DRY_RUN, parse_dry_run, parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
@@ -92,22 +92,27 @@ def verdict(
 
 def dry_run(argv: list[str]) -> int:
     """Print what a run would do, need and save; returns the exit code. In one process, without MPI."""
-    ranks = train_parser().parse(argv).ranks or launch_env.promised() or 1
-    config, given = parse_train(argv)
+    config, given, asked = parse_dry_run(argv)
+    ranks = asked or launch_env.promised() or 1
     config.check(ranks, given)
+    _check_min_ranks(config, ranks)
     from pg_mpi.run import dry_run
 
     print("\n".join(dry_run.lines(config, ranks)))
     return FINISHED
 
 
-def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
-    config, given = parse_train(argv)
-    launch_env.check_launch(ranks, config.expect_ranks)
+def _check_min_ranks(config: TrainConfig, ranks: int) -> None:
     if config.min_ranks > 1 and not config.elastic:
         raise UsageError("--min-ranks has no effect without --elastic: leave it out, or give --elastic too")
     if config.min_ranks > ranks:
         raise UsageError(f"--min-ranks {config.min_ranks} is more than the {ranks} ranks there are: give a smaller one")
+
+
+def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
+    config, given = parse_train(argv)
+    launch_env.check_launch(ranks, config.expect_ranks)
+    _check_min_ranks(config, ranks)
     if config.elastic and not can_shrink:
         raise UsageError(
             "--elastic needs an MPI that survives failed ranks: use Open MPI 5 and mpirun --with-ft ulfm, as make "

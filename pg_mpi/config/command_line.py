@@ -72,7 +72,9 @@ def train_parser() -> Parser:
         default = "" if field.default in (None, False) else f" (default: {field.default})"
         switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}
         parser.add_argument(flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
-    parser.add_argument(DRY_RUN, action="store_true", help="print what a run would do, need and save, without starting")
+    parser.add_argument(
+        DRY_RUN, action="store_true", help="print what a new run would do, need and save, without starting"
+    )
     ranks = f"with {DRY_RUN}: for this many ranks (default: as the launcher started)"
     parser.add_argument("--ranks", metavar="V", type=integer(), help=ranks)
     return parser
@@ -83,10 +85,24 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
 
     Order: the defaults, then those of the env, then the preset, then the flags. Raises ``UsageError``.
     """
+    config, given, dry_run, ranks = _parse(argv)
+    if dry_run:
+        raise UsageError(f"{DRY_RUN} does not apply here: leave it out")
+    if ranks is not None:
+        raise UsageError(f"--ranks is for {DRY_RUN}: start the ranks with mpirun -n {ranks}")
+    return config, given
+
+
+def parse_dry_run(argv: Sequence[str]) -> tuple[TrainConfig, set[str], int | None]:
+    """As ``parse_train``, and the number of ranks of ``--ranks``, for a command line with ``--dry-run``."""
+    config, given, _, ranks = _parse(argv)
+    return config, given, ranks
+
+
+def _parse(argv: Sequence[str]) -> tuple[TrainConfig, set[str], bool, int | None]:
+    """The settings, the names of those given, ``--dry-run`` and ``--ranks``."""
     words = vars(train_parser().parse(argv))
-    if not words.pop("dry_run") and words["ranks"] is not None:
-        raise UsageError(f"--ranks only goes with {DRY_RUN}: start the ranks with mpirun -n {words['ranks']}")
-    del words["ranks"]
+    dry_run, ranks = words.pop("dry_run"), words.pop("ranks")
     given = {k: v for k, v in words.items() if v is not None}
     flags = {name: checked(FIELDS[name].metadata["parse"], value, flag(name)) for name, value in given.items()}
     preset_name = flags.get("preset", "default")
@@ -98,7 +114,7 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
         if name in flags:
             raise UsageError(f"{flag(name)} has no effect on {env_id}: leave it out")
         preset.pop(name, None)
-    return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags)
+    return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags), dry_run, ranks
 
 
 if __name__ == "__main__":  # for job scripts: check a training command and print its run folder

@@ -1,44 +1,49 @@
 """The gradient noise scale: how many samples a minibatch may have before more bring little.
 
-    noise scale = tr(S) / |G|^2    G: the gradient, S: the covariance of a sample's gradient
+    noise scale = tr(S) / |G|^2    G: the gradient, S: the covariance of one sample's gradient
 
-Two minibatches of n1 and n2 other samples have gradients g1, g2 with E[g1 . g2] = |G|^2 and
-E[|g1 - g2|^2] = tr(S) (1 / n1 + 1 / n2), if the weights are the same. The first two minibatches of an update are one
-optimizer step apart. One update says little: divide the mean of ``grad_variance`` over many by that of ``grad_signal``.
-Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018).
+The sum of the gradients of n samples has E|s|^2 = n^2 |G|^2 + n tr(S). So the norms of the sums over groups of n_i
+samples and over all n of a minibatch give both:
+
+    |G|^2 = (|s|^2 - sum_i |s_i|^2) / (n^2 - sum_i n_i^2)        tr(S) = (sum_i |s_i|^2 - sum_i n_i^2 |G|^2) / n
+
+One update says little: divide the mean of ``grad_variance`` over many by that of ``grad_signal``.
+Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.
 """
 
-from collections.abc import Callable
-from typing import Any
+import numpy as np
 
 from pg_mpi.learning.advantages import Floats
+from pg_mpi.learning.dot_products import dot
+from pg_mpi.learning.reproducible_sum import on_grid
+from pg_mpi.mpi.interface import Collectives
 
 
 class GradientNoise:
-    """Compares the first two minibatches of an update."""
+    """Compares the first minibatch of an update with its groups: those of all ranks, or of all envs."""
 
     def __init__(self) -> None:
-        self._missing = 0
-        self._first: tuple[Floats, float]
-        self._found: tuple[float, float] | None = None
+        self._groups = np.zeros(2)  # sums over this rank's groups: |s_i|^2, n_i^2
+        self._whole: tuple[float, float] | None = None
 
-    def expect(self, minibatches: int) -> None:
-        """Compare the next two of an epoch's ``minibatches``, if there are two."""
-        self._missing = 2 if minibatches > 1 else 0
+    def add(self, gradient: Floats, samples: int) -> None:
+        """Take in the sum of the gradients of a group's ``samples``, (n,)."""
+        if self._whole is None:
+            self._groups += dot(gradient, gradient), samples**2
 
-    def see(self, gradient: Floats, samples: float, dot: Callable[[Floats, Floats], Any]) -> None:
-        """Take in the mean gradient of ``samples`` samples, (n,), which is left as it is; ``dot``: sum of products."""
-        if self._missing == 2:
-            self._first = gradient.copy(), samples
-        elif self._missing == 1:
-            first, before = self._first
-            signal = float(dot(first, gradient))
-            first -= gradient
-            self._found = signal, float(dot(first, first)) / (1 / before + 1 / samples)
-            del self._first
-        self._missing = max(0, self._missing - 1)
+    def see(self, norm: float, samples: float) -> None:
+        """Take in the norm of the mean gradient of a minibatch of ``samples`` over all ranks."""
+        self._whole = self._whole or (norm, samples)
 
-    def metrics(self) -> dict[str, float | None]:
-        """``grad_signal``, an estimate of |G|^2 which may be negative, and ``grad_variance``, of tr(S)."""
-        signal, variance = self._found or (None, None)
-        return {"grad_signal": signal, "grad_variance": variance}
+    def metrics(self, world: Collectives, exact: bool) -> dict[str, float | None]:
+        """``grad_signal``, an estimate of |G|^2 which may be negative, and ``grad_variance``, of tr(S).
+
+        None without two groups. Collective: every rank must call this. ``exact``: whether the sum over ranks must not
+        depend on its order.
+        """
+        squares, counts = world.sum_(on_grid(self._groups) if exact else self._groups)
+        norm, n = self._whole or (0.0, 0.0)
+        if not counts or counts == n * n:  # REINFORCE adds none
+            return {"grad_signal": None, "grad_variance": None}
+        signal = ((norm * n) ** 2 - squares) / (n * n - counts)
+        return {"grad_signal": float(signal), "grad_variance": float(squares - counts * signal) / n}

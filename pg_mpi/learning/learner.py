@@ -92,6 +92,7 @@ class Learner:
         metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
+        metrics |= buffers.noise.metrics(self._world, self._config.reproducible)
         buffers.seen = self._seen(groups)
         confirm()
         with self._phases("optimizer"):
@@ -103,20 +104,20 @@ class Learner:
         for source in self.sources:
             source.finish()
         norm = float(np.mean(buffers.norms)) if buffers.norms else None
-        return metrics | {"grad_norm": norm, **buffers.noise.metrics(), "learning_rate": buffers.learning_rate}
+        return metrics | {"grad_norm": norm, "learning_rate": buffers.learning_rate}
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
         """Sum gradients and weights over ranks, divide once and take an optimizer step. Collective."""
         if buffers.empty:
             buffers.buffer[:] = 0  # this rank has no samples in this minibatch
         buffers.empty = True
-        with self._phases("wait"):
-            self._world.barrier()
-        norm = self._optimizer_step.step(buffers, weight, limit)
+        done = self._optimizer_step.step(buffers, weight, limit)
         self.exchanges += 1
         self.bytes_exchanged += buffers.buffer.nbytes
-        if norm is None:
+        if done is None:
             return  # fewer samples than minibatches: this one is empty on every rank
+        norm, _ = done
+        buffers.noise.see(*done)
         if np.isfinite(norm):
             buffers.norms.append(norm)
         else:  # the sum is equal on all ranks, so all skip the step

@@ -13,21 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.advantages import Floats
-from pg_mpi.learning.parameter_store import BLOCK, Store, block_sums, blocks_of
+from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
+from pg_mpi.learning.parameter_store import Store
 from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.reproducible_sum import FINE, refuse
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives, Divisible
-
-
-def group_of(config: TrainConfig, ranks: int, hosts: int) -> int:
-    """The number of consecutive ranks that divide a step: as many of a host as divide the number of ranks.
-
-    One with ``--elastic``, which changes the number of ranks.
-    """
-    most = 1 if config.elastic else ranks // hosts
-    return next(number for number in range(most, 0, -1) if ranks % number == 0)
 
 
 class OptimizerStep(Protocol):
@@ -36,14 +27,14 @@ class OptimizerStep(Protocol):
     def open(self, buffers: UpdateBuffers) -> None:
         """Prepare the steps of an update."""
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float | None:
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
         """Sum the gradient over ranks and step along it, clipped to the norm ``limit``.
 
         Args:
             weight: of this rank's samples.
 
         Returns:
-            the norm before clipping, or None without a step if all weights are 0.
+            the norm before clipping, and the weight over all ranks; None without a step if all weights are 0.
         """
 
     def close(self, buffers: UpdateBuffers) -> None:
@@ -59,15 +50,17 @@ class WholeStep:
     def open(self, buffers: UpdateBuffers) -> None:
         """Do nothing."""
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float | None:
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
         """See ``OptimizerStep``. The weight is the last element of the buffer, exact for integers below 2**24."""
         buffers.buffer[-1] = weight
+        with self._phases("wait"):
+            self._world.barrier()
         with self._phases("allreduce"):
             self._world.sum_(buffers.buffer)
         if buffers.buffer[-1] == 0:
             return None
         with self._phases("optimizer"):
-            return self._store.step(buffers, limit)
+            return self._store.step(buffers, limit), float(buffers.buffer[-1])
 
     def close(self, buffers: UpdateBuffers) -> None:
         """Do nothing: all ranks took the same steps."""
@@ -93,28 +86,30 @@ class DividedStep:
         self._counts, self._part = np.diff(cuts), slice(cuts[rank], cuts[rank + 1])
         self._summed = np.empty(self._counts[rank], buffers.buffer.dtype)
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float | None:
-        """See ``OptimizerStep``."""
-        with self._phases("allreduce"):
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
+        """See ``OptimizerStep``. Raises ``OverflowError`` on all ranks if a sum is too large for ``--reproducible``."""
+        with self._phases("wait"):  # for the last rank
             samples = float(self._world.sum_(np.array([weight], dtype=np.float64))[0])
-            self._group.sum_parts(buffers.buffer[:-1], self._summed, self._counts)
-            self._others.sum_(self._summed)
         if not samples:
             return None
+        with self._phases("allreduce"):
+            self._group.sum_parts(buffers.buffer[:-1], self._summed, self._counts)
+            self._others.sum_(self._summed)
         with self._phases("optimizer"):
             gradient = buffers.mean(self._summed, samples, self._part)
-            buffers.noise.see(gradient, samples, self._dot)
-            norm = float(np.sqrt(self._dot(gradient, gradient)))
+            sums = np.zeros(self._blocks + 1)
+            sums[self._own_blocks] = block_sums(gradient, gradient)
+            sums[-1] = buffers.too_large(self._summed)
+        with self._phases("allreduce"):
+            self._group.sum_(sums)
+        if sums[-1]:
+            refuse(FINE)
+        norm = float(np.sqrt(sums[:-1].sum()))
+        with self._phases("optimizer"):
             self._store.take(buffers, gradient, norm, limit, self._part)
         with self._phases("allreduce"):
             self._group.gather_parts_(buffers.theta, self._counts)
-        return norm
-
-    def _dot(self, a: Floats, b: Floats) -> float:
-        """Sum of products over the group, added in the order of the blocks. Collective."""
-        sums = np.zeros(self._blocks)
-        sums[self._own_blocks] = block_sums(a, b)
-        return float(self._group.sum_(sums).sum())
+        return norm, samples
 
     def close(self, buffers: UpdateBuffers) -> None:
         """Gather the optimizer's state."""

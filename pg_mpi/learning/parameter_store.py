@@ -1,47 +1,18 @@
 """The policy's parameters and the optimizer's state, read and written by parameter rows."""
 
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats
+from pg_mpi.learning.dot_products import dot, dot_of_blocks
 from pg_mpi.learning.optimizer import Optimizer, forget
+from pg_mpi.learning.reproducible_sum import FINE, refuse
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.policy.interface import Network, Policy
 from pg_mpi.policy.running_norm import RunningNorm
-
-BLOCK = 4096
-
-
-def dot(a: Floats, b: Floats) -> Any:
-    """The sum of products of two vectors, of their dtype.
-
-    All ranks must get the same bits, also on different processors. The order of a BLAS sum depends on the processor,
-    so this uses numpy's own sum, although it takes more than twice as long.
-    """
-    return np.einsum("i,i->", a, b)
-
-
-def dot_of_blocks(a: Floats, b: Floats) -> float:
-    """The sum of products, added as ranks do that each have some of the blocks."""
-    return float(block_sums(a, b).sum())
-
-
-def block_sums(a: Floats, b: Floats) -> NDArray[np.float64]:
-    """The sums of products of each block of ``BLOCK`` elements, the last perhaps shorter: float64 (blocks,)."""
-    sums = np.empty(blocks_of(len(a)))
-    whole = len(a) // BLOCK
-    cut = whole * BLOCK
-    sums[:whole] = np.einsum("ij,ij->i", a[:cut].reshape(whole, BLOCK), b[:cut].reshape(whole, BLOCK))
-    sums[whole:] = np.einsum("i,i->", a[cut:], b[cut:])
-    return sums
-
-
-def blocks_of(size: int) -> int:
-    """The number of blocks of ``size`` elements."""
-    return -(-size // BLOCK)
 
 
 class Store(Protocol):
@@ -94,10 +65,14 @@ class ParameterStore:
         return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, config.reproducible)
 
     def step(self, buffers: UpdateBuffers, limit: float) -> float:
-        """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its norm."""
+        """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its norm.
+
+        Raises ``OverflowError`` if a sum is too large for ``--reproducible``.
+        """
         weight = float(buffers.buffer[-1])
+        if buffers.too_large(buffers.buffer[:-1]):
+            refuse(FINE)
         gradient = buffers.mean(buffers.buffer[:-1], weight)
-        buffers.noise.see(gradient, weight, self._dot)
         norm = float(np.sqrt(self._dot(gradient, gradient)))
         self.take(buffers, gradient, norm, limit)
         return norm

@@ -7,7 +7,7 @@ multiple.
 Source: Demmel & Nguyen, "Fast Reproducible Floating-Point Summation" (2013), which uses several grids.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,14 +15,21 @@ import numpy as np
 FINE, COARSE = 34, 20
 
 
-def check(sums: Any, bits: int = COARSE, in_units: bool = False) -> None:
-    """Raise ``OverflowError`` if sums of numbers on a grid are, or may have been on the way, too large for it.
+def too_large(sums: Any, limit: float) -> bool:
+    """Whether sums of numbers on a grid are, or may have been on the way, too large for it."""
+    return bool(np.max(np.abs(sums), initial=0.0) >= limit)
 
-    ``in_units``: the sums are given in units of 2^-bits.
-    """
-    if np.max(np.abs(sums), initial=0.0) >= 2.0 ** (52 if in_units else 52 - bits):
-        limit = 2.0 ** (52 - bits)
-        raise OverflowError(f"a sum exceeds {limit:.0g}: rewards or observations are too large for exact sums")
+
+def refuse(bits: int) -> NoReturn:
+    """Raise ``OverflowError`` for sums that are too large for the grid of 2^-bits."""
+    limit = 2.0 ** (52 - bits)
+    raise OverflowError(f"a sum exceeds {limit:.0g}: rewards or observations are too large for exact sums")
+
+
+def check(sums: Any, bits: int = COARSE) -> None:
+    """Raise ``OverflowError`` if sums are ``too_large``."""
+    if too_large(sums, 2.0 ** (52 - bits)):
+        refuse(bits)
 
 
 def to_units(values: Any, bits: int, out: Any) -> None:

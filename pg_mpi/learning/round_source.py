@@ -94,7 +94,6 @@ class Clipped(RoundSource):
         n = sum(len(group.batch.actions) for group in groups)
         total = int(self._world.sum_(np.array([n]))[0])
         count = minibatches(config, total)
-        buffers.noise.expect(count)
         for _ in range(config.update_epochs):
             with self._phases("gradient"):
                 for group in groups:
@@ -125,6 +124,7 @@ class Clipped(RoundSource):
         d_outputs[:, :-1] = d_policy
         d_outputs[:, -1] = config.vf_coef * d_values
         buffers.add_gradient(policy, x, hidden, d_outputs)
+        buffers.noise.add(buffers.out, len(actions))
         self._sums.add(loss, value_loss, entropy, kl, clipped, len(actions))
         return len(actions)
 

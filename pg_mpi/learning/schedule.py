@@ -35,7 +35,7 @@ def round_length(config: TrainConfig, envs: int, newest: Collection[Sequence[flo
         return RoundLength(config.num_steps, math.inf)
     if envs == 1:
         return RoundLength(LONGEST, config.games_per_update)
-    longest = _longest(config)
+    longest = longest_round(config)
     if not newest:
         return RoundLength(longest, math.inf)
     mean = statistics.fmean(steps for _, steps in newest)
@@ -47,7 +47,7 @@ def whole_games(config: TrainConfig) -> bool:
     return config.method == "reinforce"
 
 
-def _longest(config: TrainConfig) -> int:
+def longest_round(config: TrainConfig) -> int:
     """Most steps of an env in a round; those of REINFORCE have no limit but that of the games."""
     if config.sync == "steps":
         return config.num_steps
@@ -59,34 +59,21 @@ def minibatches(config: TrainConfig, samples: int) -> int:
     return min(config.max_minibatches, max(1, round(samples / config.minibatch_size)))
 
 
-def growth(config: TrainConfig, envs: int) -> float:
-    """Factor by which the minibatches of the longest round of ``envs`` envs exceed ``--minibatch-size``, at least 1."""
+def growth(config: TrainConfig, samples: int) -> float:
+    """Factor by which the minibatches of a round of ``samples`` samples exceed ``--minibatch-size``, at least 1."""
     if whole_games(config):
         return 1.0
-    return max(1.0, envs * _longest(config) / (config.minibatch_size * config.max_minibatches))
+    return max(1.0, samples / (config.minibatch_size * config.max_minibatches))
 
 
-def annealing(config: TrainConfig, env_steps: int, envs: int) -> float:
-    """Factor on the learning rate and the entropy bonus after ``env_steps`` agent steps of all ranks.
+def annealing(config: TrainConfig, anneal_steps: float) -> float:
+    """Factor on the learning rate and the entropy bonus.
 
-    It falls linearly from 1 to ``ANNEALED`` over ``--anneal-timesteps``, times the ``growth`` of the minibatches, so
-    that it takes as many optimizer steps on any number of ranks; with 0 it is always 1. ``envs``: of all ranks.
+    It falls linearly from 1 to ``ANNEALED`` over ``--anneal-timesteps`` and stays there; with 0 it is always 1.
+
+    Args:
+        anneal_steps: agent steps of all ranks so far, those of each update divided by its ``growth``. So annealing
+            takes as many optimizer steps on any number of ranks.
     """
-    whole = config.anneal_timesteps * growth(config, envs)
-    return 1 - (1 - ANNEALED) * min(1.0, env_steps / whole) if whole else 1.0
-
-
-def describe(config: TrainConfig, envs: int) -> list[str]:
-    """Lines of text on an update of ``envs`` envs over all ranks."""
-    games, steps = f"{config.games_per_update} game{'s' if config.games_per_update > 1 else ''}", _longest(config)
-    if whole_games(config):
-        return [f"an update: {games} of each of {envs:,} envs, 1 exchange"]
-    samples, most = envs * steps, "" if config.sync == "steps" else "at most "
-    count = minibatches(config, samples)
-    played = f"{samples:,} samples ({envs:,} envs, {steps:,} steps each)"
-    learned = f"{config.update_epochs} epochs of {count} minibatches of {round(samples / count):,}"
-    lines = [f"an update: {most}{played}; {learned}: {config.update_epochs * count} exchanges"]
-    if config.anneal_timesteps:
-        whole = round(config.anneal_timesteps * growth(config, envs))
-        lines.append(f"learning rate and entropy bonus fall to {ANNEALED:.0%} over {whole:,} steps")
-    return lines
+    gone = min(1.0, anneal_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
+    return 1 - (1 - ANNEALED) * gone

@@ -7,7 +7,7 @@ import numpy as np
 
 from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.gradient_noise import GradientNoise
-from pg_mpi.learning.reproducible_sum import FINE, check, on_grid, to_units
+from pg_mpi.learning.reproducible_sum import FINE, on_grid, to_units, too_large
 from pg_mpi.policy.interface import Policy
 
 
@@ -23,7 +23,7 @@ class UpdateBuffers:
         empty: True before the first group of a minibatch.
         steps_before: the optimizer's steps before the update.
         seen: sums for the policy's norm over all ranks, or None.
-        noise: compares gradients of the update.
+        noise: compares the gradients of groups of samples.
         norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
 
@@ -47,7 +47,6 @@ class UpdateBuffers:
         self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
         self.steps_before, self.exact = steps_before, exact
         self.seen: Floats | None = None
-        self.noise = GradientNoise()
         self.clear()
 
     def clear(self) -> None:
@@ -55,6 +54,7 @@ class UpdateBuffers:
         self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
         self._units = np.empty(self.theta.size) if self.exact else None
+        self.noise = GradientNoise()
         self.empty, self.norms, self.skipped, self.flops = True, [], False, 0
 
     def add_gradient(self, policy: Policy, x: Any, hidden: Any, d_outputs: Floats) -> None:
@@ -81,11 +81,14 @@ class UpdateBuffers:
         """
         out = self.out[part]
         if self.exact:
-            check(summed, FINE, in_units=True)
             np.divide(summed, weight * 2.0**FINE, out=out, casting="same_kind")
         else:
             np.divide(summed, weight, out=out)
         return out
+
+    def too_large(self, summed: Floats) -> bool:
+        """Whether a sum over ranks is too large for ``exact`` sums."""
+        return self.exact and too_large(summed, 2.0**52)
 
 
 class Sums:

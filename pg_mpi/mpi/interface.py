@@ -20,10 +20,12 @@ class Collectives(Protocol):
 
     Attributes:
         rank, size: this process's number, and how many there are.
+        divides: whether optimizer steps may be divided among the ranks.
     """
 
     rank: int
     size: int
+    divides: bool
 
     def clock(self) -> float:
         """Seconds, as ``time.monotonic``."""

@@ -43,7 +43,12 @@ def run(
 
 
 def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
-    """Run ``main(argv)`` in the launcher's first process, without MPI, and end all with the code it returns."""
+    """Run ``main(argv)`` in the launcher's first process, without MPI, and end all with the code it returns.
+
+    Signals end it at once.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
     code = 0
     if launch_env.is_first_process():
         try:

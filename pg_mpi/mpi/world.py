@@ -36,6 +36,7 @@ class World(ShrinkingWorld):
 
     Attributes:
         rank, size: the number of this process, and of all processes.
+        divides: whether ``split`` may be used: not in a ``group``.
         clock, cpu_clock: functions that return wall and CPU time in seconds, by default ``time.monotonic`` and
             ``time.process_time``.
     """
@@ -47,6 +48,7 @@ class World(ShrinkingWorld):
         super().__init__(comm)
         self.rank = comm.Get_rank() if comm else 0
         self.size = comm.Get_size() if comm else 1
+        self.divides = not isinstance(comm, FailureVote)
 
     def sum_(self, array: "Array") -> "Array":
         """Allreduce: replace ``array`` by its sum over ranks, in place."""

@@ -14,17 +14,30 @@ class Counters:
 
     Attributes:
         update, env_steps, games, emulator_errors: counts.
+        anneal_steps: the steps by which ``annealing`` has progressed.
         recent: the last 100 games as (score, steps), oldest first.
     """
 
     def __init__(self) -> None:
         self.update = self.env_steps = self.games = self.emulator_errors = 0
+        self.anneal_steps = 0.0
         self.recent: deque[tuple[float, ...]] = deque(maxlen=WINDOW)
 
-    def add(self, env_steps: int, games: int, recent: Iterable[Sequence[float]], emulator_errors: int = 0) -> None:
-        """Count one update: its agent steps, its finished games, the newest of them, and its emulator failures."""
+    def add(
+        self,
+        env_steps: int,
+        games: int,
+        recent: Iterable[Sequence[float]],
+        emulator_errors: int = 0,
+        growth: float = 1.0,
+    ) -> None:
+        """Count one update: its agent steps, its finished games, the newest of them, and its emulator failures.
+
+        ``growth``: of its minibatches.
+        """
         self.update += 1
         self.env_steps += env_steps
+        self.anneal_steps += env_steps / growth
         self.games += games
         self.emulator_errors += emulator_errors
         self.recent.extend((score, int(steps)) for score, steps in recent)
@@ -64,6 +77,7 @@ class Counters:
         return {
             "update": self.update,
             "env_steps": self.env_steps,
+            "anneal_steps": self.anneal_steps,
             "games": self.games,
             "recent": list(self.recent),
             "emulator_errors": self.emulator_errors,
@@ -73,6 +87,7 @@ class Counters:
         """Continue from ``state``. Raises ``ValueError`` or ``KeyError`` for a malformed one."""
         for name in ("update", "env_steps", "games", "emulator_errors"):
             setattr(self, name, count(state[name]))
+        self.anneal_steps = float(number(state.get("anneal_steps", self.env_steps)))  # earlier checkpoints lack it
         self.recent = deque(((number(score), count(steps)) for score, steps in state["recent"]), maxlen=WINDOW)
 
 

@@ -8,17 +8,21 @@ import numpy as np
 from pg_mpi import __version__
 from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
+from pg_mpi.env.interface import EnvSpec
+from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import RoundLength, describe, whole_games
+from pg_mpi.learning.schedule import RoundLength, longest_round, whole_games
+from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.env_states import ENVS, pack
 from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.throughput import resident_mb
+from pg_mpi.run.update_size import describe
 
-STEPS = 128  # of each env in the round that is measured
+MOST_STEPS = 4096  # of all envs together in the round that is measured
 
 
 def lines(config: TrainConfig, ranks: int) -> list[str]:
@@ -30,18 +34,12 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     registry.check(config)
     env_spec = registry.learn(config)
     factory.try_out(config, env_spec)
-    policy = factory.make_policy(config, env_spec)
-    phases, world = PhaseTimer(), World()
-    learner = factory.make_learner(config, policy, world, phases)
-    envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
-    length = RoundLength(np.inf, 1) if whole_games(config) else RoundLength(STEPS, np.inf)
-    played = Player(envs, env_spec.codes, config, phases).play(policy.expand(), length)
-    learner.update(sample_groups(played, envs, config, world, len(envs)), 1.0)
-
-    parameters, slots, in_all = policy.theta.size, len(learner.optimizer.state), ranks * len(envs)
+    learner, envs = _one_round(config, env_spec)
+    parameters, slots, in_all = learner.policy.theta.size, len(learner.optimizer.state), ranks * len(envs)
     exchange = (parameters + 1) * (8 if config.reproducible else 4)
     memory = resident_mb() + (3 + slots) * exchange / 1e6  # and during an update, if it touches all parameters
-    weights = 4 * parameters * (1 + slots)
+    weights, replays = 4 * parameters * (1 + slots), ranks * SIZE * TRANSITION if config.replay else 0
+    memory += replays / ranks / 1e6
     state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
     unused = inapplicable(config.env_id)
     shown = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
@@ -51,8 +49,21 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
         f"policy: {parameters:,} parameters",
         *describe(config, in_all),
         f"an exchange: at most {exchange / 1e6:,.1f} MB",
-        f"memory: about {memory:,.0f} MB a rank",
-        f"a checkpoint: {(weights + in_all * state) / 1e6:,.1f} MB: {weights / 1e6:,.1f} MB of weights and optimizer, "
+        f"memory: about {memory:,.0f} MB a rank, without MPI's",
+        f"a checkpoint: {(weights + replays + in_all * state) / 1e6:,.1f} MB: {weights / 1e6:,.1f} MB of weights and "
+        f"optimizer, {f'at most {replays / 1e6:,.1f} MB of replay buffers, ' if replays else ''}"
         f"{state / 1e3:,.1f} kB for each env; envs of several hosts, or more than {ENVS:,}, are saved in parts",
         *textwrap.wrap(f"settings: {', '.join(settings)}", 100, subsequent_indent="  "),
     ]
+
+
+def _one_round(config: TrainConfig, env_spec: EnvSpec) -> tuple[Learner, list[Env]]:
+    """Play a short round and learn from it: (learner, envs)."""
+    policy, phases, world = factory.make_policy(config, env_spec), PhaseTimer(), World()
+    learner = factory.make_learner(config, policy, world, phases)
+    envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
+    steps = min(longest_round(config), max(1, MOST_STEPS // len(envs)))
+    length = RoundLength(np.inf, 1) if whole_games(config) else RoundLength(steps, np.inf)
+    played = Player(envs, env_spec.codes, config, phases).play(policy.expand(), length)
+    learner.update(sample_groups(played, envs, config, world, len(envs)), 1.0)
+    return learner, envs

@@ -1,10 +1,12 @@
 """Where the ranks run: a summary whose size does not depend on their number."""
 
 import json
+import platform
 from typing import Any
 
 import numpy as np
 
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.interface import Array, Collectives
 from pg_mpi.mpi.launch import launch_env
@@ -15,6 +17,28 @@ KIND = ("threads", "blas", "why_numpy")
 LONGEST = 200  # characters of a value
 
 Table = dict[str, list[Any]]
+
+
+def ranks_together(world: Any, config: TrainConfig, hosts: int) -> int:
+    """The number of consecutive ranks that divide an optimizer step: of one host, and a divisor of all ranks.
+
+    1 with ``--elastic``, which changes the number of ranks, and where ranks of several hosts alternate. Collective:
+    every rank must call this.
+    """
+    if config.elastic or not world.divides:
+        return 1
+    number = largest_divisor(world.size, world.size // hosts)
+    if hosts > 1 and number > 1:
+        here = platform.node()
+        apart = world.shift(here) != here and world.rank % number != 0
+        if world.any(apart)[0]:
+            return 1
+    return number
+
+
+def largest_divisor(count: int, most: int) -> int:
+    """The largest divisor of ``count`` up to ``most``."""
+    return next(number for number in range(max(1, most), 0, -1) if count % number == 0)
 
 
 def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:

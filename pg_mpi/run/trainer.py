@@ -15,10 +15,9 @@ from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
-from pg_mpi.learning.optimizer_steps import group_of
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import annealing, round_length
+from pg_mpi.learning.schedule import annealing, growth, round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
@@ -58,7 +57,7 @@ class Trainer:
         self._phases = PhaseTimer(world.clock, spans=config.trace)
         policy: Policy = parts.make_policy(config, start.env_spec)
         self._learner: Learner = parts.make_learner(
-            config, policy, world, self._phases, group_of(config, world.size, where["hosts"])
+            config, policy, world, self._phases, places.ranks_together(world, config, where["hosts"])
         )
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
@@ -137,14 +136,15 @@ class Trainer:
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
-            anneal = annealing(self.config, self.counters.env_steps, self._envs_in_all)
+            anneal = annealing(self.config, self.counters.anneal_steps)
             self._stats = self._learner.update(groups, anneal, self._keep_in_memory)
         except OverflowError as error:  # the same sums on all ranks
             refused = RunError(f"--reproducible: {error}")
             refused.agreed = True
             raise refused from None
         check_gradient(self._learner.skipped_in_row, self.counters.update + 1)
-        self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors)
+        larger = growth(self.config, counts.env_steps)
+        self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, larger)
         self._unsaved += 1
         self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
         with self._phases("inference"):

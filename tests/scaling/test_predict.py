@@ -99,7 +99,7 @@ def test_network_time_is_that_of_all_allreduces():
     net = Network(5e-5, 1e-8)
     free, slow = predict(COSTS, 4, FREE, node=1), predict(COSTS, 4, (None, net), node=1)
     difference = slow["update_s"] - free["update_s"]
-    expected = 32 * allreduce(4, 2e6, net) + (SMALL_EXCHANGES + 8 + 32) * allreduce(4, 8, net)
+    expected = 32 * allreduce(4, 2e6, net) + (SMALL_EXCHANGES + 8 + 64) * allreduce(4, 8, net)
     expected += allreduce(4, COSTS.most_bytes / 40, net)
     assert difference == pytest.approx(expected, rel=0.02)  # the rest: counters and checkpoints
 

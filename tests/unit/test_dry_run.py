@@ -39,7 +39,7 @@ def test_says_what_a_run_does_and_saves(tmp_path):
     assert done.returncode == 0
     banner = next(line for line in said.splitlines() if line.startswith("an update:"))
     assert banner in done.stdout.splitlines()
-    assert banner.endswith("256 samples (2 envs, 128 steps each); 4 epochs of 3 minibatches of 85: 12 exchanges")
+    assert banner.endswith("256 samples (envs: 2, steps of each: 128); epochs: 4, minibatches: 3 of 85, exchanges: 12")
     lines = metrics(tmp_path)
     assert [line["exchanges"] for line in lines] == [12, 24]
     (most,) = numbers(r"an exchange: at most ([\d.]+) MB", said)
@@ -47,13 +47,13 @@ def test_says_what_a_run_does_and_saves(tmp_path):
     (size,) = numbers(r"a checkpoint: ([\d.]+) MB", said)
     assert Path(newest(tmp_path)[0]).stat().st_size == pytest.approx(1e6 * size, rel=0.05)
     (memory,) = numbers(r"memory: about ([\d,]+) MB", said)
-    assert memory == pytest.approx(lines[-1]["rss_mb"], rel=0.4)
+    assert memory == pytest.approx(lines[-1]["rss_mb"], abs=30)
 
 
 def test_knows_any_number_of_ranks(tmp_path):
     said = train(tmp_path, "--dry-run", "--ranks", "100000").stdout
     assert "ranks: 100,000, envs: 200,000" in said
-    assert "25,600,000 samples (200,000 envs, 128 steps each); 4 epochs of 3 minibatches of 8,533,333" in said
+    assert "25,600,000 samples (envs: 200,000, steps of each: 128); epochs: 4, minibatches: 3 of 8,533,333," in said
     assert numbers(r"over ([\d,]+) steps", said) == [2e6 * 25_600_000 / 96 // 1]
     whole, weights, each = numbers(
         r"a checkpoint: ([\d,.]+) MB: ([\d.]+) MB of weights.*, ([\d.]+) kB for each env", said
@@ -64,7 +64,8 @@ def test_knows_any_number_of_ranks(tmp_path):
 @pytest.mark.parametrize(
     "flags, line",
     [
-        (["--ranks", "4"], "--ranks only goes with --dry-run: start the ranks with mpirun -n 4"),
+        (["--ranks", "4"], "--ranks is for --dry-run: start the ranks with mpirun -n 4"),
+        (["--dry-run", "--min-ranks", "2", "--elastic"], "--min-ranks 2 is more than the 1 ranks there are"),
         (["--dry-run", "--ranks", "none"], "--ranks must be a whole number of at least 1"),
         (["--dry-run", "--ranks", "2", "--num-steps", "10", "--minibatch-size", "64"], "exceeds the rollout of 40"),
     ],

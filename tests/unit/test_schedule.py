@@ -8,37 +8,55 @@ from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.schedule import annealing, growth, minibatches
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.sparse_mlp import SparseMLP
+from pg_mpi.run.counters import Counters
 
 
 def test_annealing_is_1_if_disabled():
-    assert annealing(TrainConfig(anneal_timesteps=0), 10**9, 1) == 1.0
+    assert annealing(TrainConfig(anneal_timesteps=0), 1e9) == 1.0
+
+
+@pytest.mark.parametrize("gone, factor", [(0.0, 1.0), (1e6, 0.55), (2e6, 0.1), (6e6, 0.1)])
+def test_annealing_is_linear(gone, factor):
+    assert annealing(TrainConfig(), gone) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(
-    "settings, envs, samples, count, size",
+    "settings, samples, count, size",
     [
-        ({"sync": "steps"}, 1, 128, 1, 1.0),
-        ({"sync": "steps"}, 16, 2048, 4, 1.0),
-        ({"sync": "steps"}, 128, 16_384, 32, 1.0),
-        ({"sync": "steps"}, 8192, 1_048_576, 32, 64.0),
-        ({"sync": "steps", "max_minibatches": 100_000}, 8192, 1_048_576, 2048, 1.0),
-        ({"sync": "steps", "minibatch_size": 524_288}, 8192, 1_048_576, 2, 1.0),
-        ({}, 2, 1600, 3, 1.0),
-        ({}, 1024, 102_400, 32, 64.0),
-        ({"max_frames": 400}, 1024, 102_400, 32, 6.25),
+        ({}, 128, 1, 1.0),
+        ({}, 1600, 3, 1.0),
+        ({}, 16_384, 32, 1.0),
+        ({}, 1_048_576, 32, 64.0),
+        ({"max_minibatches": 100_000}, 1_048_576, 2048, 1.0),
+        ({"minibatch_size": 524_288}, 1_048_576, 2, 1.0),
     ],
 )
-def test_minibatches_grow_once_an_epoch_has_many(settings, envs, samples, count, size):
-    """They have 512 samples until an epoch has 32; then they grow, and annealing takes as many more steps."""
+def test_minibatches_grow_once_an_epoch_has_32(settings, samples, count, size):
     config = TrainConfig(**settings)
     assert minibatches(config, samples) == count
-    assert growth(config, envs) == size
-    for part, factor in ((0.0, 1.0), (0.5, 0.55), (1.0, 0.1), (3.0, 0.1)):
-        assert annealing(config, round(part * size * 2_000_000), envs) == pytest.approx(factor)
+    assert growth(config, samples) == size
+    if samples >= 512:
+        assert samples / count / config.minibatch_size == pytest.approx(size, rel=0.1)
+
+
+def test_annealing_takes_as_many_optimizer_steps_on_any_number_of_envs():
+    """Rounds of changing length, as with ``--sync episode``; 4 epochs of minibatches."""
+    steps = []
+    for envs in (4, 64, 1024):
+        counters, config, taken = Counters(), TrainConfig(anneal_timesteps=100_000), 0
+        while annealing(config, counters.anneal_steps) > 0.1:
+            samples = envs * (256 + 64 * (counters.update % 8))
+            counters.add(samples, 0, [], growth=growth(config, samples))
+            taken += 4 * minibatches(config, samples)
+        steps.append(taken)
+    assert steps == pytest.approx([4 * 100_000 / 512] * 3, rel=0.2)
+    restored = Counters()
+    restored.restore(counters.state())
+    assert restored.anneal_steps == counters.anneal_steps < counters.env_steps
 
 
 def test_reinforce_has_one_exchange_on_any_number_of_envs():
-    assert growth(TrainConfig(method="reinforce"), 8192) == 1.0
+    assert growth(TrainConfig(method="reinforce"), 1_048_576) == 1.0
 
 
 @pytest.mark.parametrize("method", ["clipped", "reinforce"])

@@ -107,7 +107,7 @@ class StubWorld:
 
     def __init__(self, world):
         self._world, self._parts, self._local = world, (), False
-        self.rank, self.size = world.rank, world.size
+        self.rank, self.size, self.divides = world.rank, world.size, world.divides
 
     @property
     def local(self):

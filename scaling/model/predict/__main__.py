@@ -105,7 +105,8 @@ def networks_of(words):
         seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
         found = exchange.fitted(len(report["ranks"]), seconds)
         hosts = len({rank["host"] for rank in report["ranks"]})
-        memory = float(report["memory_gb_s"]["together"]) * len(report["ranks"]) / hosts
+        speed = report.get("memory_gb_s")  # earlier doctors did not measure it
+        memory = speed and float(speed["together"]) * len(report["ranks"]) / hosts
         return (found if hosts == 1 else exchange.NAMED["memory"], found), memory
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(

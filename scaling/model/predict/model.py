@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pg_mpi.learning.optimizer_steps import group_of
 from pg_mpi.learning.schedule import minibatches, round_length
 from pg_mpi.run.env_states import ENVS
+from pg_mpi.run.places import largest_divisor
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
@@ -71,7 +71,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
     done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
     turns, together = ranks / cores, min(ranks, node)
-    group = group_of(SimpleNamespace(**settings), ranks, -(-ranks // node))
+    group = 1 if settings["elastic"] else largest_divisor(ranks, ranks // -(-ranks // node))
 
     def passing(count, size):
         """Least seconds in which the ranks of a node pass so often over an array, if they are more than measured."""
@@ -83,7 +83,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     wait = sum(each.max() - each.mean() for each in done)
     sent = exchanges * max(two_levels(ranks, size, node, *networks), passing(EXCHANGE, size) if ranks > 1 else 0.0)
     touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], node, *networks)
-    small = (SMALL + 2 * epochs + exchanges) * two_levels(ranks, 8, node, *networks)
+    small = (SMALL + 2 * epochs + 2 * exchanges) * two_levels(ranks, 8, node, *networks)
     counters = two_levels(ranks, COUNTS, node, *networks)
     saved = costs.save_s * (costs.whole_bytes + costs.state_bytes * min(ENVS, together * settings["envs_per_rank"]))
     seconds, every = own + sent + touched + small + counters, settings["checkpoint_every"]

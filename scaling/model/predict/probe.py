@@ -46,8 +46,8 @@ def probe(path, arrays, facts, envs_per_rank):
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
-    anneal = annealing(config, counters.env_steps, len(envs))
-    return growth(policy, rounds), *learning(policy, config, rounds[0], anneal), saving(arrays)
+    anneal = annealing(config, counters.anneal_steps)
+    return growth(policy, rounds), *learning(policy, config, rounds[0], anneal), saving(arrays, os.path.dirname(path))
 
 
 def growth(policy, rounds):
@@ -80,9 +80,9 @@ def learning(policy, config, played, anneal):
     return *map(float, found / scale), stepping / float(columns[:, 1].sum())
 
 
-def saving(arrays):
-    """Measure the seconds per byte of a save, in the folder for temporary files."""
-    with tempfile.TemporaryDirectory() as folder:
+def saving(arrays, beside):
+    """Measure the seconds per byte of a save, in a temporary folder in ``beside``."""
+    with tempfile.TemporaryDirectory(dir=beside) as folder:
         begun = time.perf_counter()
         checkpoint_file.save(os.path.join(folder, "saved.npz"), arrays, {})
         return (time.perf_counter() - begun) / sum(array.nbytes for array in arrays.values())

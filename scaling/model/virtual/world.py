@@ -114,6 +114,7 @@ class VirtualWorld:
     """The ``World`` of one virtual rank, for ``pg_mpi.run.trainer``."""
 
     cpu_clock = staticmethod(thread_time)
+    divides = True
 
     def __init__(self, hub, rank):
         self._hub, self.rank, self.size = hub, rank, hub.size

@@ -1,0 +1,22 @@
+"""The size of an update in words, for the banner and ``--dry-run``."""
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.schedule import ANNEALED, growth, longest_round, minibatches, whole_games
+from pg_mpi.learning.self_imitation.source import UPDATES
+
+
+def describe(config: TrainConfig, envs: int) -> list[str]:
+    """Lines of text on an update of ``envs`` envs over all ranks."""
+    steps, most = longest_round(config), "" if config.sync == "steps" else "at most "
+    samples = envs * steps
+    lines = [f"an update: {most}{samples:,} samples (envs: {envs:,}, steps of each: {steps:,})"]
+    if whole_games(config):
+        lines = [f"an update: games of each of {envs:,} envs: {config.games_per_update}; exchanges: 1"]
+    else:
+        count, replayed = minibatches(config, samples), UPDATES if config.replay else 0
+        lines[0] += f"; epochs: {config.update_epochs}, minibatches: {count} of {round(samples / count):,}, "
+        lines[0] += f"exchanges: {config.update_epochs * count + replayed}"
+    if config.anneal_timesteps:
+        whole = round(config.anneal_timesteps * growth(config, samples))
+        lines.append(f"learning rate and entropy bonus fall to {ANNEALED:.0%} over {most}{whole:,} steps")
+    return lines

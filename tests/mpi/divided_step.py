@@ -1,0 +1,58 @@
+"""Compare whole and divided optimizer steps bit for bit; used by test_split.py. Usage: GROUP SIZE FAULT.
+
+Every rank has a random gradient of SIZE parameters in each of three steps. FAULT spoils the last element of the last
+rank's second gradient: none, nan, or overflow, which is too large for exact sums.
+"""
+
+import hashlib
+import sys
+
+import numpy as np
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.optimizer import Adam
+from pg_mpi.learning.optimizer_steps import DividedStep, WholeStep
+from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.update_buffers import UpdateBuffers
+from pg_mpi.mpi import process
+from pg_mpi.run.phase_timer import PhaseTimer
+
+SPOILED = {"nan": np.nan, "overflow": 1e7}
+
+
+def three_steps(world, kind, size, fault, *group):
+    """Digest of the parameters and the optimizer's state, the norms and weights, and the optimizer's steps."""
+    optimizer = Adam(size)
+    step = kind(ParameterStore(None, optimizer, TrainConfig(reproducible=True)), world, PhaseTimer(), *group)
+    theta = np.random.default_rng(7).normal(size=size).astype(np.float32)
+    buffers = UpdateBuffers(theta, np.zeros((2, size), np.float32), 1e-2, 0.0, 0, exact=True)
+    rng, done = np.random.default_rng(100 + world.rank), []
+    step.open(buffers)
+    for number in range(3):
+        buffers.out[:] = rng.normal(size=size)
+        if fault in SPOILED and number == 1 and world.rank == world.size - 1:
+            buffers.out[-1] = SPOILED[fault]
+        buffers.empty = True
+        buffers.take_in()
+        try:
+            done.append(step.step(buffers, world.rank + 1.0, 0.5))
+        except OverflowError as error:
+            return str(error)
+    step.close(buffers)
+    digest = hashlib.sha256(theta.tobytes() + buffers.state.tobytes()).hexdigest()
+    return f"{digest} {done} {optimizer.steps}"
+
+
+def main(world, argv):
+    group, size, fault = int(argv[0]), int(argv[1]), argv[2]
+    whole = three_steps(world, WholeStep, size, fault)
+    divided = three_steps(world, DividedStep, size, fault, group)
+    found = world.gather_all((whole, divided))
+    if world.rank == 0:
+        assert len({each for pair in found for each in pair}) == 1, found
+        print(divided)
+    return 0
+
+
+if __name__ == "__main__":
+    process.run(main, sys.argv[1:])
