@@ -23,7 +23,7 @@ from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
 from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.files import checkpoint_folder, video
-from pg_mpi.files.atomic_file import write_json
+from pg_mpi.files.atomic_file import is_folder, write_json
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.mpi import process
 from pg_mpi.mpi.interface import Collectives
@@ -214,7 +214,7 @@ def _tell(
         "scores": scores,
         "lengths": lengths,
     }
-    if os.path.isdir(args.run) and not args.random:
+    if is_folder(args.run) and not args.random:
         _keep(args, result)
     if args.json:
         print(json.dumps(result), flush=True)

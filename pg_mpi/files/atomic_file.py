@@ -7,8 +7,9 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
@@ -72,7 +73,7 @@ def _new_file(path: str) -> BinaryIO:
 def keep_copy(path: str, consequence: str) -> None:
     """Copy a damaged file to ``path.damaged``, or to a free name like it, before it is written again; warn."""
     names = itertools.chain([f"{path}.damaged"], (f"{path}.damaged.{number}" for number in itertools.count(1)))
-    copy = next(name for name in names if not os.path.lexists(name))
+    copy = next(name for name in names if not exists(name))
     with open(path, "rb") as damaged, replacing(copy) as file:
         shutil.copyfileobj(damaged, file)
     print(f"pg_mpi: warning: {path} is damaged: {consequence}; a copy is {copy}", file=sys.stderr, flush=True)
@@ -102,26 +103,38 @@ def drop_torn_line(path: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether a file or folder is there. Raises ``SystemFault`` if the file system does not say."""
+    """Whether a file, folder or link is there. Raises ``SystemFault`` if the file system does not say.
+
+    ``os.path`` answers False in that case.
+    """
+    return _look(path, os.lstat) is not None
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder, or a link to one. Raises ``SystemFault`` if the file system does not say."""
+    found = _look(path, os.stat)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _look(path: str, look: Callable[[str], os.stat_result]) -> os.stat_result | None:
     with system_faults(f"{path} cannot be read"):
         try:
-            os.stat(path)
-            return True
+            return look(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False
+            return None
 
 
 def make_folder(path: str) -> None:
     """Make a folder and its parents, if they are missing. Their names are durable."""
     path = os.path.abspath(path)
-    if os.path.isdir(path):
+    if is_folder(path):
         return
     parent = os.path.dirname(path)
     make_folder(parent)
     try:
         os.mkdir(path)
     except FileExistsError:
-        if not os.path.isdir(path):  # else another process made it
+        if not is_folder(path):  # else another process made it
             raise
     sync_folder(parent)
 

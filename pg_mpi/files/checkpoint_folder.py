@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, system_faults
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.atomic_file import make_folder
+from pg_mpi.files.atomic_file import exists, is_folder, make_folder
 from pg_mpi.files.checkpoint_file import Arrays
 
 NAME = re.compile(r"step-(\d{12,18})\.npz")
@@ -95,7 +95,7 @@ def parts_there(path: str) -> set[str]:
 
 def make_parts_folder(path: str) -> None:
     """Make the folder for a checkpoint's parts, and remove parts that a killed trainer has left there."""
-    if not os.path.exists(path):
+    if not exists(path):
         _remove_parts(parts_of(path))
     make_folder(parts_of(path))
 
@@ -108,7 +108,7 @@ def set_aside(folder: str, good: str) -> None:
                 return
             os.replace(path, path + ".damaged")
             parts = parts_of(path)
-            if os.path.isdir(parts):
+            if is_folder(parts):
                 shutil.rmtree(parts + ".damaged", ignore_errors=True)
                 os.replace(parts, parts + ".damaged")
 

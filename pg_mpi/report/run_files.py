@@ -102,8 +102,6 @@ def is_number(value: object) -> TypeGuard[float]:
 def _object(folder: str, name: str, notes: list[str]) -> dict[str, Any] | None:
     """Read the JSON object in a file; None if it is missing or unusable."""
     path = os.path.join(folder, name)
-    if not os.path.isfile(path):
-        return None
     try:
         if os.path.getsize(path) > LARGEST:
             raise ValueError("too large")
@@ -112,6 +110,8 @@ def _object(folder: str, name: str, notes: list[str]) -> dict[str, Any] | None:
         if not isinstance(content, dict) or _deep(content):
             raise ValueError("not one of our objects")
         return content
+    except FileNotFoundError:
+        return None
     except OSError as error:
         notes.append(f"{name} cannot be read ({error.strerror}) and is left out")
     except (ValueError, RecursionError):

@@ -1,6 +1,7 @@
 """Imports point to lower levels only, and each library is imported in one place."""
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "pg_mpi"
@@ -145,3 +146,11 @@ def test_no_random_stream_depends_on_the_rank():
             elif isinstance(node, ast.Call) and not node.args:
                 assert not ast.unparse(node.func).endswith("default_rng"), f"{path.name}: {ast.unparse(node)}"
     assert calls > 10
+
+
+def test_run_folders_are_looked_up_without_os_path():
+    """``os.path.exists`` and the like answer False where the file system answers with an error: see ``atomic_file``."""
+    for folder in ("files", "run"):
+        for path in (PACKAGE / folder).glob("*.py"):
+            found = re.findall(r"os\.path\.(?:l?exists|is\w+)\(", path.read_text(encoding="utf-8"))
+            assert not set(found) - {"os.path.isabs("}, f"{path} calls {found}"

@@ -98,6 +98,28 @@ def test_error_of_a_lookup_is_not_a_missing_checkpoint(saved, monkeypatch, funct
         checkpoint_folder.load_newest(str(saved), print)
 
 
+def test_error_of_a_lookup_is_not_a_missing_folder(tmp_path, monkeypatch):
+    """``os.path.isdir`` answers False: the folder would be made again, and parts removed that a checkpoint needs."""
+    path = checkpoint_folder.path_of(str(tmp_path), 64)
+    part = checkpoint_folder.part_of(path, 0, 1, 2)
+    atomic_file.make_folder(checkpoint_folder.parts_of(path))
+    for name in (path, part, str(tmp_path / "config.json"), str(tmp_path / "config.json.damaged")):
+        atomic_file.write_text(name, name)
+    before = tree(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "stat", failing(errno.EIO))
+        broken.setattr(os, "lstat", failing(errno.EIO))
+        for attempt in (
+            lambda: atomic_file.make_folder(str(tmp_path)),
+            lambda: checkpoint_folder.make_parts_folder(path),
+            lambda: atomic_file.keep_copy(str(tmp_path / "config.json"), "x"),
+        ):
+            with pytest.raises(SystemFault, match="Input/output error") as caught:
+                attempt()
+            assert caught.value.code == 75
+    assert tree(tmp_path) == before
+
+
 def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
     def refuse(*_):
         raise MemoryError("no room")
