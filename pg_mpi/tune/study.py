@@ -52,6 +52,12 @@ def _lock(path: str) -> "JournalFileSymlinkLock":
     from optuna.storages.journal import JournalFileSymlinkLock
 
     class Lock(JournalFileSymlinkLock):
+        mine = False
+
+        def acquire(self) -> bool:
+            self.mine = super().acquire()
+            return self.mine
+
         def release(self) -> None:
             try:
                 super().release()
@@ -59,7 +65,11 @@ def _lock(path: str) -> "JournalFileSymlinkLock":
                 cause = error.__context__
                 if isinstance(cause, OSError) and cause.errno != errno.ENOENT:
                     raise cause from None
+                if self.mine:  # else another process was quicker to remove the lock of a killed one
+                    raise OSError(errno.EAGAIN, "its lock was lost", path) from None
                 raise
+            finally:
+                self.mine = False
 
     return Lock(path)
 

@@ -49,7 +49,8 @@ class Outcome:
             text = " ".join((str(error) or repr(error)).split())
             kind = next((kind for kind in self.failures if text.startswith(kind)), "wrong")
             self.failures[kind] += 1
-            self.notes.append(f"{kind} in try {self.tries}: {text[:600]}")
+            short = text if len(text) < 900 else f"{text[:300]} ... {text[-600:]}"  # a traceback ends with its error
+            self.notes.append(f"{kind} in try {self.tries}: {short}")
 
     @contextlib.contextmanager
     def recovery(self):

@@ -19,7 +19,7 @@ from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saving
 from pg_mpi.run.env_states import Layout
-from pg_mpi.tune import trial
+from pg_mpi.tune import study, trial
 
 
 def failing(number):
@@ -346,6 +346,24 @@ def test_error_of_the_system_fails_no_trial(monkeypatch, error, state):
         with pytest.raises(SystemFault) as caught:
             trial.play(*args)
         assert caught.value.code == 75
+
+
+def test_lost_lock_of_a_journal_is_an_error_of_the_system(tmp_path, monkeypatch):
+    """As where the kernel repeats the rename after ESTALE. Without the lock, Optuna expects a RuntimeError."""
+    path = str(tmp_path / "tune.journal")
+    lock = study._lock(path)
+    with pytest.raises(RuntimeError):
+        lock.release()
+    lock.acquire()
+    lock.release()
+    for error in (errno.ENOENT, errno.EIO):
+        lock.acquire()
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "rename", failing(error))
+            with pytest.raises(OSError) as caught:
+                lock.release()
+        assert reportable(caught.value).code == 75
+        os.remove(path + ".lock")
 
 
 def test_missing_file_is_no_checkpoint(tmp_path):
