@@ -1,4 +1,4 @@
-"""The gradient noise scale: how many samples a minibatch may have before more bring little.
+"""The gradient noise scale: the size of a minibatch beyond which more samples hardly improve a step.
 
     noise scale = tr(S) / |G|^2    G: the gradient, S: the covariance of one sample's gradient
 
@@ -7,7 +7,7 @@ samples and over all n of a minibatch give both:
 
     |G|^2 = (|s|^2 - sum_i |s_i|^2) / (n^2 - sum_i n_i^2)        tr(S) = (sum_i |s_i|^2 - sum_i n_i^2 |G|^2) / n
 
-One update says little: divide the mean of ``grad_variance`` over many by that of ``grad_signal``.
+The estimates of one update are noisy: divide the mean of ``grad_variance`` over many by that of ``grad_signal``.
 Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.
 """
 
@@ -26,12 +26,12 @@ class GradientNoise:
         self._groups = np.zeros(2)  # sums over this rank's groups: |s_i|^2, n_i^2
         self._whole: tuple[float, float] | None = None
 
-    def add(self, gradient: Floats, samples: int) -> None:
+    def add_group(self, gradient: Floats, samples: int) -> None:
         """Take in the sum of the gradients of a group's ``samples``, (n,)."""
         if self._whole is None:
             self._groups += dot(gradient, gradient), samples**2
 
-    def see(self, norm: float, samples: float) -> None:
+    def add_whole(self, norm: float, samples: float) -> None:
         """Take in the norm of the mean gradient of a minibatch of ``samples`` over all ranks."""
         self._whole = self._whole or (norm, samples)
 

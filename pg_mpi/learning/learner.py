@@ -117,7 +117,7 @@ class Learner:
         if done is None:
             return  # fewer samples than minibatches: this one is empty on every rank
         norm, _ = done
-        buffers.noise.see(*done)
+        buffers.noise.add_whole(*done)
         if np.isfinite(norm):
             buffers.norms.append(norm)
         else:  # the sum is equal on all ranks, so all skip the step

@@ -4,8 +4,8 @@
     DividedStep   Reduce-scatter within a group of ranks, Allreduce between the groups → each rank of the group steps
                   its part → Allgather within the group
 
-Divided, a step takes each rank of a group of n a nth of the time and of the memory traffic, which the ranks of a node
-share. The optimizer's state is gathered once per update, so every rank holds all of it in between.
+In a group of n ranks each rank then does 1/n of the work and of the traffic through the memory that the ranks of a node
+share. The optimizer's state is gathered once per update, so that every rank has all of it.
 Source: Rajbhandari et al., "ZeRO" (2020), whose ranks also keep only their part of the state.
 """
 
@@ -106,7 +106,7 @@ class DividedStep:
             refuse(FINE)
         norm = float(np.sqrt(sums[:-1].sum()))
         with self._phases("optimizer"):
-            self._store.take(buffers, gradient, norm, limit, self._part)
+            self._store.step_part(buffers, gradient, norm, limit, self._part)
         with self._phases("allreduce"):
             self._group.gather_parts_(buffers.theta, self._counts)
         return norm, samples

@@ -27,7 +27,7 @@ class Store(Protocol):
     def step(self, buffers: UpdateBuffers, limit: float) -> float:
         """See ``ParameterStore``."""
 
-    def take(self, buffers: UpdateBuffers, gradient: Floats, norm: float, limit: float, part: slice) -> None:
+    def step_part(self, buffers: UpdateBuffers, gradient: Floats, norm: float, limit: float, part: slice) -> None:
         """See ``ParameterStore``."""
 
     def close(self, buffers: UpdateBuffers, rows: NDArray[np.int64]) -> None:
@@ -74,10 +74,10 @@ class ParameterStore:
             refuse(FINE)
         gradient = buffers.mean(buffers.buffer[:-1], weight)
         norm = float(np.sqrt(self._dot(gradient, gradient)))
-        self.take(buffers, gradient, norm, limit)
+        self.step_part(buffers, gradient, norm, limit)
         return norm
 
-    def take(
+    def step_part(
         self, buffers: UpdateBuffers, gradient: Floats, norm: float, limit: float, part: slice = slice(None)
     ) -> None:
         """Take an optimizer step on a part of ``buffers``.

@@ -124,7 +124,7 @@ class Clipped(RoundSource):
         d_outputs[:, :-1] = d_policy
         d_outputs[:, -1] = config.vf_coef * d_values
         buffers.add_gradient(policy, x, hidden, d_outputs)
-        buffers.noise.add(buffers.out, len(actions))
+        buffers.noise.add_group(buffers.out, len(actions))
         self._sums.add(loss, value_loss, entropy, kl, clipped, len(actions))
         return len(actions)
 

@@ -21,11 +21,11 @@ def test_mean_of_many_estimates_is_the_truth():
         noise, whole = GradientNoise(), np.zeros(3)
         for samples in (8, 0, 20):
             gradient = samples * mean + np.sqrt(samples) * deviations * rng.standard_normal(3)
-            noise.add(gradient, samples)
+            noise.add_group(gradient, samples)
             whole += gradient
-        noise.see(np.linalg.norm(whole / 28), 28)
-        noise.add(100 * mean, 100)  # the next minibatch does not count
-        noise.see(100.0, 200)
+        noise.add_whole(np.linalg.norm(whole / 28), 28)
+        noise.add_group(100 * mean, 100)  # the next minibatch does not count
+        noise.add_whole(100.0, 200)
         found.append(list(noise.metrics(World(), exact=False).values()))
     assert np.mean(found, axis=0) == pytest.approx([mean @ mean, deviations @ deviations], rel=0.02)
 
@@ -33,8 +33,8 @@ def test_mean_of_many_estimates_is_the_truth():
 def test_one_group_says_nothing():
     noise = GradientNoise()
     assert noise.metrics(World(), exact=False) == NOTHING
-    noise.add(np.ones(3), 10)
-    noise.see(1.0, 10)
+    noise.add_group(np.ones(3), 10)
+    noise.add_whole(1.0, 10)
     assert noise.metrics(World(), exact=False) == NOTHING
 
 
