@@ -50,6 +50,12 @@ class _Reader(io.FileIO):
 
     fault: OSError | None = None
 
+    def read(self, size: int | None = -1) -> Any:
+        return io.RawIOBase.read(self, -1 if size is None else size)
+
+    def readall(self) -> Any:
+        return io.RawIOBase.readall(self)  # FileIO's would not call ``readinto``
+
     def readinto(self, buffer: Any) -> int | None:
         try:
             return super().readinto(buffer)

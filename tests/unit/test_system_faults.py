@@ -68,9 +68,18 @@ def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, numbe
         reads = []
 
         class Failing(io.FileIO):
-            def readinto(self, buffer):
+            def _next(self, read, *args):
                 reads.append(self)  # noqa: B023 called in this round
-                return failing(number)() if len(reads) > first else super().readinto(buffer)  # noqa: B023
+                return failing(number)() if len(reads) > first else read(*args)  # noqa: B023
+
+            def readinto(self, buffer):
+                return self._next(super().readinto, buffer)
+
+            def read(self, *size):
+                return self._next(super().read, *size)
+
+            def readall(self):
+                return self._next(super().readall)
 
         monkeypatch.setattr(checkpoint_file, "_Reader", type("Reader", (REAL_READER, Failing), {}))
         try:
