@@ -9,6 +9,7 @@ from pg_mpi.config.settings import TrainConfig
 
 SHORTEST, LONGEST = 128, 1024  # steps of an env in a round with --sync episode
 ANNEALED = 0.1  # final factor
+FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
 
 
 class RoundLength(NamedTuple):
@@ -66,14 +67,26 @@ def growth(config: TrainConfig, samples: int) -> float:
     return max(1.0, samples / (config.minibatch_size * config.max_minibatches))
 
 
+def rate_factor(config: TrainConfig, samples: int) -> float:
+    """Factor on the learning rate for a round of ``samples`` samples: the root of the ``growth``, at most ``FASTEST``.
+
+    Source: Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms" (2022).
+    """
+    return min(FASTEST, math.sqrt(growth(config, samples)))
+
+
+def annealed(config: TrainConfig, samples: int) -> float:
+    """The steps of ``--anneal-timesteps`` that a round of ``samples`` samples counts for.
+
+    Fewer than the samples if minibatches grow, so that the learning rate summed over all optimizer steps is the same.
+    """
+    return samples * rate_factor(config, samples) / growth(config, samples)
+
+
 def annealing(config: TrainConfig, anneal_steps: float) -> float:
-    """Factor on the learning rate and the entropy bonus.
+    """Factor on the learning rate and the entropy bonus after ``anneal_steps`` steps as ``annealed`` counts them.
 
     It falls linearly from 1 to ``ANNEALED`` over ``--anneal-timesteps`` and stays there; with 0 it is always 1.
-
-    Args:
-        anneal_steps: agent steps of all ranks so far, those of each update divided by its ``growth``. So annealing
-            takes as many optimizer steps on any number of ranks.
     """
     gone = min(1.0, anneal_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
     return 1 - (1 - ANNEALED) * gone

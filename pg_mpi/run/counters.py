@@ -14,7 +14,7 @@ class Counters:
 
     Attributes:
         update, env_steps, games, emulator_errors: counts.
-        anneal_steps: the steps by which ``annealing`` has progressed.
+        anneal_steps: the steps by which the annealing has progressed.
         recent: the last 100 games as (score, steps), oldest first.
     """
 
@@ -29,15 +29,15 @@ class Counters:
         games: int,
         recent: Iterable[Sequence[float]],
         emulator_errors: int = 0,
-        growth: float = 1.0,
+        annealed: float | None = None,
     ) -> None:
         """Count one update: its agent steps, its finished games, the newest of them, and its emulator failures.
 
-        ``growth``: of its minibatches.
+        ``annealed``: the steps by which the annealing progresses (default: ``env_steps``).
         """
         self.update += 1
         self.env_steps += env_steps
-        self.anneal_steps += env_steps / growth
+        self.anneal_steps += env_steps if annealed is None else annealed
         self.games += games
         self.emulator_errors += emulator_errors
         self.recent.extend((score, int(steps)) for score, steps in recent)

@@ -65,5 +65,5 @@ def _one_round(config: TrainConfig, env_spec: EnvSpec) -> tuple[Learner, list[En
     steps = min(longest_round(config), max(1, MOST_STEPS // len(envs)))
     length = RoundLength(np.inf, 1) if whole_games(config) else RoundLength(steps, np.inf)
     played = Player(envs, env_spec.codes, config, phases).play(policy.expand(), length)
-    learner.update(sample_groups(played, envs, config, world, len(envs)), 1.0)
+    learner.update(sample_groups(played, envs, config, world, len(envs)), 1.0, 1.0)
     return learner, envs

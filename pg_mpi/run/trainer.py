@@ -17,7 +17,7 @@ from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import annealing, growth, round_length
+from pg_mpi.learning.schedule import annealed, annealing, rate_factor, round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
@@ -137,14 +137,15 @@ class Trainer:
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
         try:
             anneal = annealing(self.config, self.counters.anneal_steps)
-            self._stats = self._learner.update(groups, anneal, self._keep_in_memory)
+            rate = anneal * rate_factor(self.config, counts.env_steps)
+            self._stats = self._learner.update(groups, anneal, rate, self._keep_in_memory)
         except OverflowError as error:  # the same sums on all ranks
             refused = RunError(f"--reproducible: {error}")
             refused.agreed = True
             raise refused from None
         check_gradient(self._learner.skipped_in_row, self.counters.update + 1)
-        larger = growth(self.config, counts.env_steps)
-        self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, larger)
+        done = annealed(self.config, counts.env_steps)
+        self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, done)
         self._unsaved += 1
         self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
         with self._phases("inference"):

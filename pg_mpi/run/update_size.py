@@ -1,7 +1,7 @@
 """The size of an update in words, for the banner and ``--dry-run``."""
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.schedule import ANNEALED, growth, longest_round, minibatches, whole_games
+from pg_mpi.learning.schedule import ANNEALED, annealed, longest_round, minibatches, rate_factor, whole_games
 from pg_mpi.learning.self_imitation.source import UPDATES
 
 
@@ -16,7 +16,9 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
         count, replayed = minibatches(config, samples), UPDATES if config.replay else 0
         lines[0] += f"; epochs: {config.update_epochs}, minibatches: {count} of {round(samples / count):,}, "
         lines[0] += f"exchanges: {config.update_epochs * count + replayed}"
+    factor = rate_factor(config, samples)
+    rate = f"learning rate: {config.learning_rate:g}" + (f" x {factor:.2f}, as minibatches grow" if factor > 1 else "")
     if config.anneal_timesteps:
-        whole = round(config.anneal_timesteps * growth(config, samples))
-        lines.append(f"learning rate and entropy bonus fall to {ANNEALED:.0%} over {most}{whole:,} steps")
-    return lines
+        whole = round(config.anneal_timesteps * samples / annealed(config, samples))
+        rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, as the entropy bonus"
+    return [*lines, rate]

@@ -71,7 +71,7 @@ def main(world, argv):
     envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in local]
     for _ in range(UPDATES):
         trajectories = [trajectory_of(samples[index]) for index in local]
-        learner.update(sample_groups(trajectories, envs, config, world, len(counts)), 1.0)
+        learner.update(sample_groups(trajectories, envs, config, world, len(counts)), 1.0, 1.0)
     gradients = np.array(optimizer.gradients)
     assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"
     if world.rank == 0:

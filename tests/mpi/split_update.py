@@ -53,7 +53,7 @@ def main(world, argv):
     learner = factory.make_learner(config, policy, world, PhaseTimer(), int(group), store)
     local = [make_trajectory(int(index)) for index in distribution.split("|")[world.rank].split(",") if index]
     samples = [SampleGroup(local, IdentityShuffle(), world.rank, world.size)]
-    stats = [learner.update(samples, 1.0) for _ in range(2)]
+    stats = [learner.update(samples, 1.0, 1.0) for _ in range(2)]
     weights = world.gather_all(policy.theta.tobytes() + store.optimizer.state.tobytes())
     assert len(set(weights)) == 1, "ranks differ"
     if world.rank == 0:

@@ -24,7 +24,7 @@ SETTINGS = {
     "method": "clipped",
     "update_epochs": 4,
     "minibatch_size": 500,
-    "max_minibatches": 32,
+    "max_minibatches": 8,
     "hidden": 10,
     "max_frames": 8000,
     "frame_skip": 4,

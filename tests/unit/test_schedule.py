@@ -5,7 +5,7 @@ import pytest
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
-from pg_mpi.learning.schedule import annealing, growth, minibatches
+from pg_mpi.learning.schedule import annealed, annealing, growth, minibatches, rate_factor
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run.counters import Counters
@@ -25,31 +25,33 @@ def test_annealing_is_linear(gone, factor):
     [
         ({}, 128, 1, 1.0),
         ({}, 1600, 3, 1.0),
-        ({}, 16_384, 32, 1.0),
-        ({}, 1_048_576, 32, 64.0),
+        ({}, 4096, 8, 1.0),
+        ({}, 16_384, 8, 4.0),
+        ({}, 1_048_576, 8, 256.0),
         ({"max_minibatches": 100_000}, 1_048_576, 2048, 1.0),
         ({"minibatch_size": 524_288}, 1_048_576, 2, 1.0),
     ],
 )
-def test_minibatches_grow_once_an_epoch_has_32(settings, samples, count, size):
+def test_minibatches_grow_once_an_epoch_has_8(settings, samples, count, size):
     config = TrainConfig(**settings)
     assert minibatches(config, samples) == count
     assert growth(config, samples) == size
     if samples >= 512:
         assert samples / count / config.minibatch_size == pytest.approx(size, rel=0.1)
+    assert rate_factor(config, samples) == min(4.0, size**0.5)
 
 
-def test_annealing_takes_as_many_optimizer_steps_on_any_number_of_envs():
+def test_sum_of_learning_rates_is_the_same_on_any_number_of_envs():
     """Rounds of changing length, as with ``--sync episode``; 4 epochs of minibatches."""
-    steps = []
+    sums = []
     for envs in (4, 64, 1024):
-        counters, config, taken = Counters(), TrainConfig(anneal_timesteps=100_000), 0
-        while annealing(config, counters.anneal_steps) > 0.1:
+        counters, config, rates = Counters(), TrainConfig(anneal_timesteps=1_000_000), 0.0
+        while (factor := annealing(config, counters.anneal_steps)) > 0.1:
             samples = envs * (256 + 64 * (counters.update % 8))
-            counters.add(samples, 0, [], growth=growth(config, samples))
-            taken += 4 * minibatches(config, samples)
-        steps.append(taken)
-    assert steps == pytest.approx([4 * 100_000 / 512] * 3, rel=0.2)
+            counters.add(samples, 0, [], annealed=annealed(config, samples))
+            rates += 4 * minibatches(config, samples) * factor * rate_factor(config, samples)
+        sums.append(rates)
+    assert sums == pytest.approx([0.55 * 4 * 1_000_000 / 512] * 3, rel=0.1)
     restored = Counters()
     restored.restore(counters.state())
     assert restored.anneal_steps == counters.anneal_steps < counters.env_steps
