@@ -17,15 +17,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.files import atomic_file
 from pg_mpi.files.atomic_file import write_text
 
 
 def make_folder(path: str, flag: str = "--out") -> None:
     """Make the folder of ``flag``. Raises ``UsageError`` if it cannot be written."""
     with system_faults(f"{flag} {path} cannot be written", "give another folder", given=True):
-        os.makedirs(path, exist_ok=True)
-    if not os.access(path, os.W_OK):
-        raise UsageError(f"{flag} {path} cannot be written: give another folder")
+        atomic_file.make_folder(path)
+        if os.access(path, os.W_OK):
+            return
+        os.stat(path)  # ``os.access`` is False for any error of the system
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"{flag} {path} cannot be written: give another folder")
 
 
 def write_csv(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, reportable
-from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, folder_lock
+from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, csv_table, folder_lock
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
@@ -127,6 +127,15 @@ def test_error_of_a_lookup_is_not_a_missing_folder(tmp_path, monkeypatch):
                 attempt()
             assert caught.value.code == 75
     assert tree(tmp_path) == before
+
+
+def test_error_of_a_lookup_is_not_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    csv_table.make_folder(str(tmp_path / "study"), "--study")
+    monkeypatch.setattr(os, "stat", failing(errno.ESTALE))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(SystemFault, match="--study .* cannot be") as caught:
+        csv_table.make_folder(str(tmp_path / "study"), "--study")
+    assert caught.value.code == 75
 
 
 def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
