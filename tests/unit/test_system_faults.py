@@ -133,7 +133,7 @@ def test_error_of_a_lookup_is_not_a_folder_that_cannot_be_written(tmp_path, monk
     csv_table.make_folder(str(tmp_path / "study"), "--study")
     monkeypatch.setattr(os, "stat", failing(errno.ESTALE))
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(SystemFault, match="--study .* cannot be") as caught:
+    with pytest.raises(SystemFault, match="study cannot be read") as caught:
         csv_table.make_folder(str(tmp_path / "study"), "--study")
     assert caught.value.code == 75
 
