@@ -15,19 +15,20 @@ LISTED = 8  # most hosts, and most kinds of ranks, in a summary
 SIZE = 1 << 16  # bytes of a summary while it is reduced
 KIND = ("threads", "blas", "why_numpy")
 LONGEST = 200  # characters of a value
+FEWEST = 8  # ranks that divide an optimizer step; two gain nothing from it
 
 Table = dict[str, list[Any]]
 
 
 def ranks_together(world: Any, config: TrainConfig, hosts: int) -> int:
-    """The number of consecutive ranks that divide an optimizer step: of one host, and a divisor of all ranks.
+    """The number of consecutive ranks that divide an optimizer step: those of ``dividing`` if they are on one host.
 
     1 with ``--elastic``, which changes the number of ranks, and where ranks of several hosts alternate. Collective:
     every rank must call this.
     """
     if config.elastic or not world.divides:
         return 1
-    number = largest_divisor(world.size, world.size // hosts)
+    number = dividing(world.size, world.size // hosts)
     if hosts > 1 and number > 1:
         here = platform.node()
         apart = world.shift(here) != here and world.rank % number != 0
@@ -36,9 +37,10 @@ def ranks_together(world: Any, config: TrainConfig, hosts: int) -> int:
     return number
 
 
-def largest_divisor(count: int, most: int) -> int:
-    """The largest divisor of ``count`` up to ``most``."""
-    return next(number for number in range(max(1, most), 0, -1) if count % number == 0)
+def dividing(ranks: int, most: int) -> int:
+    """The largest divisor of ``ranks`` up to ``most``, or 1 if it is less than ``FEWEST``."""
+    number = next(number for number in range(max(1, most), 0, -1) if ranks % number == 0)
+    return number if number >= FEWEST else 1
 
 
 def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,8 @@ def test_long_values_fit():
     ],
 )
 def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
+    monkeypatch.setattr(places, "FEWEST", 2)
+
     def together(world):
         world.shift = lambda here: hosts[world.rank - 1]
         monkeypatch.setattr(places.platform, "node", lambda: hosts[world.rank])
@@ -78,7 +80,12 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
     assert Hub(len(hosts), lambda size: 0.0).run(together) == [expected] * len(hosts)
 
 
+def test_few_ranks_divide_nothing():
+    assert [places.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 1, 8, 24]
+    assert [places.dividing(24, most) for most in (7, 8, 11, 12)] == [1, 8, 8, 12]
+
+
 def test_group_of_a_study_divides_nothing():
     world = World()
-    world.size, world.divides = 4, False
+    world.size, world.divides = 8, False
     assert places.ranks_together(world, TrainConfig(), 1) == 1

@@ -16,7 +16,7 @@ import numpy as np
 
 from pg_mpi.learning.schedule import minibatches, round_length
 from pg_mpi.run.env_states import ENVS
-from pg_mpi.run.places import largest_divisor
+from pg_mpi.run.places import dividing
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
@@ -71,7 +71,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
     done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
     turns, together = ranks / cores, min(ranks, node)
-    group = 1 if settings["elastic"] else largest_divisor(ranks, ranks // -(-ranks // node))
+    group = 1 if settings["elastic"] else dividing(ranks, ranks // -(-ranks // node))
 
     def passing(count, size):
         """Least seconds in which the ranks of a node pass so often over an array, if they are more than measured."""
