@@ -70,6 +70,13 @@ def test_replays_reach_the_recorded_scores(bench, scripts):
     assert bench.scripts() == scripts
 
 
+def test_rewound_round_has_the_recorded_length(bench, scripts):
+    bench.counters.recent.extend([(0.0, 150)] * 100)  # shorter games make shorter rounds
+    bench.rewind()
+    bench.play()
+    assert bench.scripts() == scripts
+
+
 def test_replay_that_differs_from_the_recording_raises(bench, scripts):
     (score, steps), *others = scripts[1].games
     wrong_score = [scripts[0], dataclasses.replace(scripts[1], games=[(score + 1, steps), *others])]

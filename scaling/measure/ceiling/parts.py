@@ -82,7 +82,7 @@ class Bench(Trainer):
 
     def record(self):
         """Play one round, restore the envs to its beginning, and return a ``Script`` per env."""
-        self._begun = [env.state() for env in self.envs]
+        self._begun = [env.state() for env in self.envs], list(self.counters.recent)
         self.play()
         scripts = self.scripts()
         self.rewind()
@@ -98,9 +98,12 @@ class Bench(Trainer):
         ]
 
     def rewind(self):
-        """Restore the envs to the beginning of the recorded round."""
-        for env, state in zip(self.envs, self._begun):
+        """Restore the envs to the beginning of the recorded round, and the newest games, which set its length."""
+        states, recent = self._begun
+        for env, state in zip(self.envs, states):
             env.restore(*state)
+        self.counters.recent.clear()
+        self.counters.recent.extend(recent)
 
 
 def emulate(envs, scripts):
