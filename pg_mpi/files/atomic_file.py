@@ -51,7 +51,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         sync_folder(os.path.dirname(path) or ".")
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.remove(temporary)
         raise
@@ -80,7 +80,7 @@ def keep_copy(path: str, consequence: str) -> None:
 
 
 def is_torn(path: str) -> bool:
-    """Whether a file's last line has no end, because its writer was killed or is about to go on. False without one."""
+    """Whether the last line lacks its line break: the writer was killed, or has not finished. False without a file."""
     try:
         with open(path, "rb") as file:
             file.seek(-1, os.SEEK_END)

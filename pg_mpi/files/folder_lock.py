@@ -17,7 +17,7 @@ import sys
 import time
 from typing import IO, Any
 
-from pg_mpi.config.errors import RunError, SystemFault
+from pg_mpi.config.errors import RunError, SystemFault, system_faults
 from pg_mpi.files.atomic_file import write_json
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
@@ -45,10 +45,12 @@ class FolderLock:
             if time.monotonic() > deadline:
                 raise SystemFault(f"the run folder {folder} is in use by {holder}", may_pass=True)
             time.sleep(0.1)
-        with contextlib.suppress(OSError):  # a full disk: the lock holds without its holder's name
-            self._file.truncate(0)
-            self._file.write(self._name)
-            self._file.flush()
+        self._names = {"", self._name}  # what the file may contain while nobody else takes the folder over
+        try:
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), self._name.encode())
+        except OSError:  # a full disk: the lock holds without its holder's name
+            self._names.add(self._read_name())
 
     def _taken(self) -> str | None:
         """Try to take the lock: None, or its holder and what to do."""
@@ -64,8 +66,7 @@ class FolderLock:
         return None
 
     def _read_name(self) -> str:
-        self._file.seek(0)
-        return self._file.read()
+        return os.pread(self._file.fileno(), 4096, 0).decode(errors="replace")
 
     def _take_ownership(self) -> str | None:
         mine = {"host": platform.node(), "process": os.getpid(), "job": _job()}
@@ -96,7 +97,7 @@ class FolderLock:
         except FileNotFoundError:
             there = None
         lost = there is None or not os.path.samestat(held, there)
-        lost = lost or (self._read_owner() != self._owns if self._owns else self._read_name() not in ("", self._name))
+        lost = lost or (self._read_owner() != self._owns if self._owns else self._read_name() not in self._names)
         if lost:
             raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
 
@@ -116,17 +117,20 @@ class FolderLock:
 def take_lock(folder: str, name: str) -> IO[str] | None:
     """Lock the file ``name`` of a folder until it is closed or the process ends; None if another holds it.
 
-    Raises ``SystemFault`` on a file system without locks.
+    Raises ``SystemFault``, also on a file system without locks.
     """
-    file = _open(os.path.join(folder, name))
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return file
-    except OSError as error:
-        file.close()
-        if error.errno in TAKEN:
-            return None
-        raise SystemFault(f"{folder} cannot be locked ({error.strerror}): use a folder with locks") from None
+    with system_faults(f"{folder} cannot be locked"):
+        file = _open(os.path.join(folder, name))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError as error:
+            file.close()
+            if error.errno in TAKEN:
+                return None
+            if error.errno in UNSUPPORTED:
+                raise SystemFault(f"{folder} cannot be locked ({error.strerror}): use a folder with locks") from None
+            raise
 
 
 def _open(path: str) -> IO[str]:

@@ -60,9 +60,9 @@ def saved(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
-def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, number):
-    """From the N-th read on, all fail, for every N. zipfile reports most of them as a damaged file."""
+@pytest.mark.parametrize(("number", "ever"), [(errno.EIO, True), (errno.EACCES, True), (errno.ESTALE, False)])
+def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, number, ever):
+    """The N-th read or seek fails, or all from it on, for every N. zipfile reports most of them as a damaged file."""
     newest, before = saved / "checkpoints" / "step-000000000002.npz", tree(saved)
     for first in range(100):
         reads = []
@@ -70,7 +70,8 @@ def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, numbe
         class Failing(io.FileIO):
             def _next(self, read, *args):
                 reads.append(self)  # noqa: B023 called in this round
-                return failing(number)() if len(reads) > first else read(*args)  # noqa: B023
+                fails = len(reads) > first if ever else len(reads) == first + 1  # noqa: B023
+                return failing(number)() if fails else read(*args)
 
             def readinto(self, buffer):
                 return self._next(super().readinto, buffer)
@@ -81,12 +82,16 @@ def test_error_of_any_read_is_not_a_damaged_checkpoint(saved, monkeypatch, numbe
             def readall(self):
                 return self._next(super().readall)
 
+            def seek(self, *place):
+                return self._next(super().seek, *place)
+
         monkeypatch.setattr(checkpoint_file, "_Reader", type("Reader", (REAL_READER, Failing), {}))
         try:
             assert checkpoint_folder.load_newest(str(saved), print)[0] == str(newest)
-            break
+            if len(reads) <= first:
+                break
         except SystemFault as fault:
-            assert fault.code == (75 if number == errno.EIO else 1)
+            assert fault.code == (1 if number == errno.EACCES else 75)
             assert str(fault).startswith(f"{newest} cannot be read ({os.strerror(number)}): fix that")
         assert tree(saved) == before
     assert first > 2
@@ -351,6 +356,25 @@ def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
         older.check()
 
 
+def test_lock_holds_without_the_name_of_its_holder(tmp_path, monkeypatch):
+    (tmp_path / "lock").write_text("the holder before\n")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "ftruncate", failing(errno.EIO))
+        lock = FolderLock(str(tmp_path))
+    lock.check()
+    (tmp_path / "lock").write_text("another host process 7\n")
+    with pytest.raises(RunError, match="taken over"):
+        lock.check()
+
+
+@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.ENOSYS, 1)])
+def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
+    with pytest.raises(SystemFault, match="cannot be locked") as caught:
+        folder_lock.take_lock(str(tmp_path), "claim")
+    assert caught.value.code == code
+
+
 @pytest.mark.parametrize("error, state", [(OSError(errno.EIO, "x"), None), (ValueError("x"), "failed")])
 def test_error_of_the_system_fails_no_trial(monkeypatch, error, state):
     def trainer(*_):
@@ -382,6 +406,12 @@ def test_lost_lock_of_a_journal_is_an_error_of_the_system(tmp_path, monkeypatch)
                 lock.release()
         assert reportable(caught.value).code == 75
         os.remove(path + ".lock")
+
+
+def test_no_temporary_file_stays_after_any_error(tmp_path):
+    with pytest.raises(MemoryError), atomic_file.replacing(str(tmp_path / "report.html")):
+        raise MemoryError
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_file_is_no_checkpoint(tmp_path):
