@@ -26,9 +26,9 @@ from pg_mpi.files import checkpoint_folder, video
 from pg_mpi.files.atomic_file import is_folder, write_json
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.mpi import process
-from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads
+from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Network
 from pg_mpi.run import factory, saved_run
 from pg_mpi.run.resume import warn
@@ -59,7 +59,7 @@ def parser() -> Parser:
     return p
 
 
-def main(world: Collectives, argv: list[str]) -> int:
+def main(world: World, argv: list[str]) -> int:
     """Evaluate with the arguments of the command line. Collective: every rank must call this."""
     args, config, env_spec, weights, path = world.on_root(_prepare, argv, world.size)
     pin_threads()

@@ -14,7 +14,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import DividedStep, OptimizerStep, WholeStep
-from pg_mpi.learning.parameter_store import Store
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import SampleGroup
@@ -45,7 +45,7 @@ class Learner:
 
     def __init__(
         self,
-        store: Store,
+        store: ParameterStore,
         sources: Sequence[GradientSource],
         config: TrainConfig,
         world: Collectives,

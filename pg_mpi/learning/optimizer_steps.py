@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
-from pg_mpi.learning.parameter_store import Store
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import FINE, refuse
 from pg_mpi.learning.update_buffers import UpdateBuffers
@@ -44,7 +44,7 @@ class OptimizerStep(Protocol):
 class WholeStep:
     """Every rank steps all touched parameters. See ``OptimizerStep`` for the methods."""
 
-    def __init__(self, store: Store, world: Collectives, phases: Phases) -> None:
+    def __init__(self, store: ParameterStore, world: Collectives, phases: Phases) -> None:
         self._store, self._world, self._phases = store, world, phases
 
     def open(self, buffers: UpdateBuffers) -> None:
@@ -73,7 +73,7 @@ class DividedStep:
         group: number of consecutive ranks that divide the step; it divides the number of ranks.
     """
 
-    def __init__(self, store: Store, world: Divisible, phases: Phases, group: int) -> None:
+    def __init__(self, store: ParameterStore, world: Divisible, phases: Phases, group: int) -> None:
         self._store, self._world, self._phases, self._each = store, world, phases, group
         self._group, self._others = world.split(group)
 
@@ -87,7 +87,7 @@ class DividedStep:
         self._summed = np.empty(self._counts[rank], buffers.buffer.dtype)
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
-        """See ``OptimizerStep``. Raises ``OverflowError`` on all ranks if a sum is too large for ``--reproducible``."""
+        """See ``OptimizerStep``. Raises ``RunError`` on all ranks if a sum is too large for ``--reproducible``."""
         with self._phases("wait"):  # for the last rank
             samples = float(self._world.sum_(np.array([weight], dtype=np.float64))[0])
         if not samples:

@@ -1,6 +1,6 @@
 """The policy's parameters and the optimizer's state, read and written by parameter rows."""
 
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,33 +15,11 @@ from pg_mpi.policy.interface import Network, Policy
 from pg_mpi.policy.running_norm import RunningNorm
 
 
-class Store(Protocol):
-    """What a ``Learner`` uses of a ``ParameterStore``."""
-
-    policy: Policy
-    optimizer: Optimizer
-
-    def open(self, rows: NDArray[np.int64], anneal: float, rate: float) -> UpdateBuffers:
-        """See ``ParameterStore``."""
-
-    def step(self, buffers: UpdateBuffers, limit: float) -> float:
-        """See ``ParameterStore``."""
-
-    def step_part(self, buffers: UpdateBuffers, gradient: Floats, norm: float, limit: float, part: slice) -> None:
-        """See ``ParameterStore``."""
-
-    def close(self, buffers: UpdateBuffers, rows: NDArray[np.int64]) -> None:
-        """See ``ParameterStore``."""
-
-    def refresh(self, network: Network, rows: NDArray[np.int64]) -> None:
-        """See ``ParameterStore``."""
-
-
 class ParameterStore:
     """The parameters of one rank. All ranks apply the same steps, so their parameters are bitwise equal.
 
     Args:
-        divided: whether norms are to have the bits of a ``DividedStep``, as with ``--reproducible``.
+        divided: whether norms have the bits of a ``DividedStep``, as with ``--reproducible``.
 
     Attributes:
         policy: ``close`` changes its ``theta`` and ``norm``.
@@ -67,7 +45,7 @@ class ParameterStore:
     def step(self, buffers: UpdateBuffers, limit: float) -> float:
         """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its norm.
 
-        Raises ``OverflowError`` if a sum is too large for ``--reproducible``.
+        Raises ``RunError`` if a sum is too large for ``--reproducible``.
         """
         weight = float(buffers.buffer[-1])
         if buffers.too_large(buffers.buffer[:-1]):

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pg_mpi.config.errors import RunError
+
 #: ``FINE`` (gradients): multiples of 6e-11, exact up to 5e5. ``COARSE`` (all else): multiples of 1e-6, up to 9e9.
 FINE, COARSE = 34, 20
 
@@ -21,13 +23,15 @@ def too_large(sums: Any, limit: float) -> bool:
 
 
 def refuse(bits: int) -> NoReturn:
-    """Raise ``OverflowError`` for sums that are too large for the grid of 2^-bits."""
+    """Raise ``RunError`` for sums over all ranks that are too large for the grid of 2^-bits. Every rank must do so."""
     limit = 2.0 ** (52 - bits)
-    raise OverflowError(f"a sum exceeds {limit:.0g}: rewards or observations are too large for exact sums")
+    error = RunError(f"a sum exceeds {limit:.0g}: rewards or observations are too large for exact sums")
+    error.agreed = True
+    raise error
 
 
 def check(sums: Any, bits: int = COARSE) -> None:
-    """Raise ``OverflowError`` if sums are ``too_large``."""
+    """Raise ``RunError`` if sums over all ranks are ``too_large``."""
     if too_large(sums, 2.0 ** (52 - bits)):
         refuse(bits)
 

@@ -23,8 +23,8 @@ def round_length(config: TrainConfig, envs: int, newest: Collection[Sequence[flo
     """Return the length of the next round.
 
     With ``--sync episode`` every env plays as many steps as ``--games-per-update`` of the newest games took on average,
-    and its unfinished game continues in the next round: nobody waits for the longest game. A single env has nobody to
-    wait for and plays whole games, and so does REINFORCE, which needs them.
+    and its unfinished game continues in the next round, so no rank waits for the longest game. A single env plays whole
+    games, and so does REINFORCE, which needs them.
 
     Args:
         envs: their number over all ranks.
@@ -52,7 +52,7 @@ def longest_round(config: TrainConfig) -> int:
     """Most steps of an env in a round; those of REINFORCE have no limit but that of the games."""
     if config.sync == "steps":
         return config.num_steps
-    return min(LONGEST, config.games_per_update * config.max_frames // config.frame_skip)
+    return min(LONGEST, -(-config.games_per_update * config.max_frames // config.frame_skip))
 
 
 def minibatches(config: TrainConfig, samples: int) -> int:

@@ -1,8 +1,8 @@
 """The protocol of a group of ranks: the collectives that training uses.
 
 ``World`` follows it over MPI, ``scaling.model.virtual.world.VirtualWorld`` with threads and a virtual clock, and
-``scaling.measure.ceiling.stubs.StubWorld`` without any exchange. What ``--replay`` and ``--elastic`` need besides is
-``World``'s alone.
+``scaling.measure.ceiling.stubs.StubWorld`` without any exchange. Only ``World`` has what
+``--elastic`` and several hosts need besides.
 """
 
 from collections.abc import Callable
@@ -51,9 +51,6 @@ class Collectives(Protocol):
     def barrier(self) -> None:
         """Return once every rank has called."""
 
-    def gather(self, item: Any) -> list[Any] | None:
-        """Every rank's ``item`` in rank order on rank 0; None elsewhere."""
-
     def gather_all(self, item: Any) -> list[Any]:
         """Every rank's ``item`` in rank order, on every rank."""
 
@@ -74,7 +71,7 @@ class Collectives(Protocol):
 
 
 class Divisible(Collectives, Protocol):
-    """What divided optimizer steps need besides: not of ``VirtualWorld``."""
+    """What divided optimizer steps also need. ``VirtualWorld`` lacks it: it charges them without an exchange."""
 
     def split(self, each: int) -> "tuple[Divisible, Divisible]":
         """The ``each`` consecutive ranks around this one, and the ranks with its place among theirs."""

@@ -12,7 +12,7 @@ from pg_mpi.env.interface import EnvSpec
 from pg_mpi.learning.gradient_source import GradientSource
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, Optimizer, RMSProp
-from pg_mpi.learning.parameter_store import ParameterStore, Store
+from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.round_source import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.mpi.interface import Collectives
@@ -99,10 +99,10 @@ def make_learner(
     world: Collectives,
     phases: PhaseTimer,
     group: int = 1,
-    store: Store | None = None,
+    store: ParameterStore | None = None,
 ) -> Learner:
     """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
-    store = store or ParameterStore(policy, make_optimizer(config, policy), config, group > 1)
+    store = store or ParameterStore(policy, make_optimizer(config, policy), config)
     kinds: list[Any] = [
         Reinforce if config.method == "reinforce" else Clipped,
         *([SelfImitation] if config.replay else []),

@@ -1,12 +1,10 @@
 """Where the ranks run: a summary whose size does not depend on their number."""
 
 import json
-import platform
 from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.interface import Array, Collectives
 from pg_mpi.mpi.launch import launch_env
@@ -15,32 +13,8 @@ LISTED = 8  # most hosts, and most kinds of ranks, in a summary
 SIZE = 1 << 16  # bytes of a summary while it is reduced
 KIND = ("threads", "blas", "why_numpy")
 LONGEST = 200  # characters of a value
-FEWEST = 8  # ranks that divide an optimizer step; two gain nothing from it
 
 Table = dict[str, list[Any]]
-
-
-def ranks_together(world: Any, config: TrainConfig, hosts: int) -> int:
-    """The number of consecutive ranks that divide an optimizer step: those of ``dividing`` if they are on one host.
-
-    1 with ``--elastic``, which changes the number of ranks, and where ranks of several hosts alternate. Collective:
-    every rank must call this.
-    """
-    if config.elastic or not world.divides:
-        return 1
-    number = dividing(world.size, world.size // hosts)
-    if hosts > 1 and number > 1:
-        here = platform.node()
-        apart = world.shift(here) != here and world.rank % number != 0
-        if world.any(apart)[0]:
-            return 1
-    return number
-
-
-def dividing(ranks: int, most: int) -> int:
-    """The largest divisor of ``ranks`` up to ``most``, or 1 if it is less than ``FEWEST``."""
-    number = next(number for number in range(max(1, most), 0, -1) if ranks % number == 0)
-    return number if number >= FEWEST else 1
 
 
 def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:

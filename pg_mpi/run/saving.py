@@ -27,7 +27,7 @@ def choose_group(world: Collectives, config: TrainConfig, hosts: int, folder: Ru
     if group >= world.size:
         return world.size
     digest: bytes = world.on_root(_digest, folder)
-    unseen = world.rank % group == 0 and _digest(folder) != digest
+    unseen = world.rank % group == 0 and (not digest or _digest(folder) != digest)
     if not world.any(unseen)[0]:
         return group
     if world.rank == 0:
@@ -36,6 +36,7 @@ def choose_group(world: Collectives, config: TrainConfig, hosts: int, folder: Ru
 
 
 def _digest(folder: RunFolder) -> bytes:
+    """The digest of ``config.json``; empty if it cannot be read."""
     try:
         with open(folder.file("config.json"), "rb") as file:
             return hashlib.sha256(file.read()).digest()

@@ -26,6 +26,7 @@ from pg_mpi.policy.interface import Policy
 from pg_mpi.run import env_states, factory, places, rank_times, run_state, saving
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
+from pg_mpi.run.dividing import ranks_together
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
 from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.round_counts import count_round
@@ -57,7 +58,7 @@ class Trainer:
         self._phases = PhaseTimer(world.clock, spans=config.trace)
         policy: Policy = parts.make_policy(config, start.env_spec)
         self._learner: Learner = parts.make_learner(
-            config, policy, world, self._phases, places.ranks_together(world, config, where["hosts"])
+            config, policy, world, self._phases, ranks_together(world, config, where["hosts"])
         )
         self.counters = Counters()
         self._unsaved = 0  # updates since the last checkpoint
@@ -135,14 +136,9 @@ class Trainer:
         with self._phases("allreduce"):
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
-        try:
-            anneal = annealing(self.config, self.counters.anneal_steps)
-            rate = anneal * rate_factor(self.config, counts.env_steps)
-            self._stats = self._learner.update(groups, anneal, rate, self._keep_in_memory)
-        except OverflowError as error:  # the same sums on all ranks
-            refused = RunError(f"--reproducible: {error}")
-            refused.agreed = True
-            raise refused from None
+        anneal = annealing(self.config, self.counters.anneal_steps)
+        rate = anneal * rate_factor(self.config, counts.env_steps)
+        self._stats = self._learner.update(groups, anneal, rate, self._keep_in_memory)
         check_gradient(self._learner.skipped_in_row, self.counters.update + 1)
         done = annealed(self.config, counts.env_steps)
         self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, done)
@@ -247,7 +243,9 @@ class Trainer:
         self._phases.clear()
         learner.restore(learner.kept)
         update = self.counters.update
-        high, low, self._unsaved = map(int, world.max_(np.array([update, -update, self._unsaved])))
+        mine = np.array([update, -update, self._unsaved, not self._has_saved])
+        high, low, self._unsaved, unsaved_run = map(int, world.max_(mine))
+        self._has_saved = not unsaved_run
         if high != -low:
             raise RuntimeError(f"the surviving ranks are at different updates: {-low} to {high}")
         self._player.envs = cast(BuddyCopies, self._copies).dealt(self._player.envs, self._make_env)

@@ -9,8 +9,10 @@ from scaling import cli, sweep
 from scaling.measure import timed_run
 
 KIND = ("divided", 1)
-#: Fewest ranks that divide a step, by way: see ``pg_mpi/run/places.py``.
+#: Fewest ranks that divide a step, by way: see ``pg_mpi/run/dividing.py``.
 WAYS = {"whole": sweep.MOST + 1, "divided": 2}
+#: Training settings that cannot be given here. With --elastic no step is divided.
+REFUSED = sweep.OWN | {"elastic"}
 PHASES = ("optimizer", "allreduce", "gradient")
 
 
@@ -34,7 +36,7 @@ def parser():
 def main(argv):
     """Measure and report. Returns the exit code: 1 if a measurement failed."""
     cli.refuse_mpirun()
-    args, words = cli.parse_training(parser(), argv, sweep.OWN)
+    args, words = cli.parse_training(parser(), argv, REFUSED)
     args.ranks = args.ranks or sweep.doubling(usable_threads())
     cli.check_training(words, *args.ranks)
     cli.claim(args.out, "divided.csv", "scaling.measure.divided", argv)

@@ -14,10 +14,10 @@ from pg_mpi.mpi.signals import StopFlag
 
 def main(world, argv, stop):
     """Train as ``pg_mpi.train`` does. Collective: every rank must call this."""
-    from pg_mpi.run import places
+    from pg_mpi.run import dividing
 
     fewest, *words = argv
-    places.FEWEST = int(fewest)
+    dividing.FEWEST = int(fewest)
     return train.main(world, words, stop)
 
 

@@ -182,6 +182,7 @@ def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
         (["--rank", "2"], "unknown argument --rank (did you mean --ranks?)"),
         (["--seconds", "0"], "--seconds must be a finite number above 0"),
         (["--run-dir", "here"], "--run-dir does not apply here"),
+        (["--reproducible"], "--reproducible does not apply here"),
         (["--preset", "fats"], "did you mean fast?"),
     ],
 )

@@ -4,21 +4,21 @@ import json
 import sys
 
 import pytest
-from jobs import SMALL, run
+from jobs import SMALL, STEPS, run
 
-from pg_mpi.run import places
+from pg_mpi.run import dividing
 from scaling.measure.divided import WAYS
 
 
 @pytest.mark.parametrize("way, ranks", [("whole", 1), ("divided", 2)])
 def test_way_sets_the_number_of_ranks_that_divide_a_step(monkeypatch, way, ranks):
-    monkeypatch.setattr(places, "FEWEST", WAYS[way])
-    assert places.dividing(2, 2) == ranks
+    monkeypatch.setattr(dividing, "FEWEST", WAYS[way])
+    assert dividing.dividing(2, 2) == ranks
 
 
 def test_both_ways_are_measured_on_each_number_of_ranks(tmp_path):
-    flags = ["--ranks", "1,2", "--seconds", "3", "--warmup", "0.5", "--repeats", "1", *SMALL, "--max-frames", "800"]
-    command = [sys.executable, "-m", "scaling.measure.divided", *flags, "--out", "out", "--json"]
+    flags = ["--ranks", "1,2", "--seconds", "2", "--warmup", "0.5", "--repeats", "1", "--env-id", "CartPole-v1"]
+    command = [sys.executable, "-m", "scaling.measure.divided", *flags, *SMALL, *STEPS, "--out", "out", "--json"]
     result = run(command, tmp_path)
     assert result.returncode == 0, result.stderr
     rows = json.loads(result.stdout.splitlines()[-1])["rows"]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.world import World
 from pg_mpi.run import places
 from scaling.model.virtual.world import Hub
@@ -53,39 +52,3 @@ def test_long_values_fit():
     names = [f"{number}" + "x" * 5000 for number in range(12)]
     found = summaries([place(name, "0-127", number, name) for number, name in enumerate(names)])[0]
     assert len(found["by_host"]) == len(found["by_kind"]) == places.LISTED
-
-
-@pytest.mark.parametrize(
-    "hosts, flags, expected",
-    [
-        ("aaaa", {}, 4),
-        ("aabb", {}, 2),
-        ("abab", {}, 1),
-        ("aaab", {}, 1),
-        ("abcd", {}, 1),
-        ("aaabbb", {}, 3),
-        ("aaa", {}, 3),
-        ("aabbc", {}, 1),
-        ("aaaa", {"elastic": True}, 1),
-    ],
-)
-def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
-    monkeypatch.setattr(places, "FEWEST", 2)
-
-    def together(world):
-        world.shift = lambda here: hosts[world.rank - 1]
-        monkeypatch.setattr(places.platform, "node", lambda: hosts[world.rank])
-        return places.ranks_together(world, TrainConfig(**flags), len(set(hosts)))
-
-    assert Hub(len(hosts), lambda size: 0.0).run(together) == [expected] * len(hosts)
-
-
-def test_few_ranks_divide_nothing():
-    assert [places.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 1, 8, 24]
-    assert [places.dividing(24, most) for most in (7, 8, 11, 12)] == [1, 8, 8, 12]
-
-
-def test_group_of_a_study_divides_nothing():
-    world = World()
-    world.size, world.divides = 8, False
-    assert places.ranks_together(world, TrainConfig(), 1) == 1

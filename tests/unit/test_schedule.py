@@ -5,10 +5,15 @@ import pytest
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
-from pg_mpi.learning.schedule import annealed, annealing, growth, minibatches, rate_factor
+from pg_mpi.learning.schedule import annealed, annealing, growth, longest_round, minibatches, rate_factor
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run.counters import Counters
+
+
+@pytest.mark.parametrize("frames, steps", [(3, 1), (200, 50), (201, 51), (108_000, 1024)])
+def test_longest_round_has_every_step_of_the_longest_game(frames, steps):
+    assert longest_round(TrainConfig(max_frames=frames)) == steps
 
 
 def test_annealing_is_1_if_disabled():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, reportable
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, csv_table, folder_lock
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.metrics_file import MetricsLog
@@ -20,6 +21,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import saving
 from pg_mpi.run.env_states import Layout
 from pg_mpi.tune import study, trial
+from scaling.model.virtual.world import Hub
 
 
 def failing(number):
@@ -406,6 +408,18 @@ def test_lost_lock_of_a_journal_is_an_error_of_the_system(tmp_path, monkeypatch)
                 lock.release()
         assert reportable(caught.value).code == 75
         os.remove(path + ".lock")
+
+
+def test_hosts_do_not_write_parts_if_rank_0_cannot_read_the_settings(tmp_path):
+    """Otherwise a host that does not see the folder would find its missing file equal."""
+
+    def groups():
+        folder = RunFolder(str(tmp_path))
+        return Hub(4, lambda size: 0.0).run(lambda world: saving.choose_group(world, TrainConfig(), 2, folder))
+
+    assert groups() == [4] * 4
+    (tmp_path / "config.json").write_text("{}")
+    assert groups() == [2] * 4
 
 
 def test_no_temporary_file_stays_after_any_error(tmp_path):

@@ -10,7 +10,13 @@ from pg_mpi.config.errors import UsageError
 
 #: Variables with the number of ranks, the rank on its host, and the rank; the most specific first.
 PROMISES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-LOCAL_NUMBERS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+LOCAL_NUMBERS = (
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "PALS_LOCAL_RANKID",
+    "PMI_LOCAL_RANK",
+    "SLURM_LOCALID",
+)
 RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 

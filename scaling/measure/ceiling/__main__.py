@@ -14,6 +14,7 @@ from scaling.pictures import speed
 
 #: Training settings that cannot be given here: how long to train, and where.
 REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks", "elastic"}
+REFUSED |= {"reproducible", "replay"}  # not supported by the measured parts
 
 
 def parser():

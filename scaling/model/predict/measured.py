@@ -85,6 +85,8 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core per rank")
     if not game.startswith("ALE/") or settings.get("policy", "usual") != "usual":
         raise UsageError(f"{run} plays {game}: the model supports only the built-in policy on Atari games")
+    if settings["reproducible"] or settings["replay"]:
+        raise UsageError(f"{run} has --reproducible or --replay, which the model does not support: give another run")
     table = Table(lines)
     played = np.array([steps for _, steps in facts["counters"]["recent"]], dtype=float)
     power, sample_s, byte_s, call_s, step_s, save_s = probe(path, arrays, facts, settings["envs_per_rank"])

@@ -5,7 +5,7 @@ measured lengths). Each exchange waits for the rank with the most samples and is
 the ranks of a node divide. Ranks that share a core take turns. Waiting ranks use their core too, because MPI polls; but
 if MPI knows that a node has more ranks than cores, a waiting rank yields its core to the others.
 
-Costs of a byte were measured on few ranks, which had the memory to themselves. More ranks on a node pass their arrays
+Costs of a byte were measured in one process, which had the memory to itself. The ranks of a node pass their arrays
 through its memory together: a gradient, an exchange or a step takes at least (ranks of the node) x (passes over the
 array) x bytes / (bandwidth of the node).
 """
@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from pg_mpi.learning.schedule import minibatches, round_length
+from pg_mpi.run.dividing import dividing
 from pg_mpi.run.env_states import ENVS
-from pg_mpi.run.places import dividing
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
@@ -74,8 +74,8 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     group = 1 if settings["elastic"] else dividing(ranks, ranks // -(-ranks // node))
 
     def passing(count, size):
-        """Least seconds in which the ranks of a node pass so often over an array, if they are more than measured."""
-        return count * size * together / memory if together > costs.ranks else 0.0
+        """Least seconds in which the ranks of a node pass so often over an array."""
+        return count * size * together / memory
 
     gradients = exchanges * (max(turns * size * costs.byte_s, passing(GRADIENT, size)) + turns * costs.call_s)
     stepping = exchanges * max(turns * size * costs.step_s, passing(STEP, size)) / group

@@ -1,7 +1,7 @@
 """Measure what metrics do not show: growth of exchanges with the samples, costs of small minibatches, and of a save.
 
-The run's last policy plays a few rounds in one process, without saving, and learns from one of them repeatedly with
-smaller and smaller minibatches.
+The run's last policy plays a few rounds in one process and learns from one of them repeatedly with smaller and smaller
+minibatches. The run stays as it is; its weights are saved once more, into a temporary folder beside the checkpoints.
 """
 
 import dataclasses

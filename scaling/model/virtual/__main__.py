@@ -92,6 +92,9 @@ def train_all(args, words, facts):
             code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], args.limit)
             if code not in (0, STOPPED):
                 return code
+            if not timed_run.has_updates(run):
+                print(f"{ranks} ranks: stopped before the first update, give a longer --limit", file=sys.stderr)
+                continue
         elif place.exists():
             continue
         keep(place, run, ranks, time.monotonic() - begun, facts)

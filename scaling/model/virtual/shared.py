@@ -10,6 +10,7 @@ import numpy as np
 
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.run import factory
+from pg_mpi.run.dividing import dividing
 
 
 class SharedParts:
@@ -36,7 +37,8 @@ class SharedParts:
         return network
 
     def make_learner(self, config, policy, world, phases, group=1):
-        group = min(group, self._node)
+        if group > 1:  # all virtual ranks are on one host
+            group = dividing(world.size, world.size // -(-world.size // self._node))
         store = SharedStore(ParameterStore(policy, self._optimizer, config, group > 1), world, group)
         return factory.make_learner(config, policy, world, phases, store=store)
 

@@ -151,10 +151,6 @@ class VirtualWorld:
     def barrier(self):
         self._hub.meet(self.rank, None, lambda items: None, 0)
 
-    def gather(self, item):
-        items = self._hub.meet(self.rank, item, list, self._packed(item))
-        return items if self.rank == 0 else None
-
     def gather_all(self, item):
         return self._hub.meet(self.rank, item, list, self._packed(item))
 
@@ -170,15 +166,19 @@ class VirtualWorld:
         """Bytes that pass the root's link in a gather, if all items have the size of this one."""
         return self.size * len(pickle.dumps(item))
 
-    def on_root(self, function, *args, asleep=False):
+    def _attempt(self, function, *args):
+        """Call ``function(*args)``, charged by wall-clock time because it may wait for disks: (result, error)."""
         result = error = None
-        if self.rank == 0:
-            begun, worked = perf_counter(), thread_time()
-            try:
-                result = function(*args)
-            except Exception as caught:  # every rank raises it
-                error = caught
-            self._hub.delay(0, max(0.0, perf_counter() - begun - (thread_time() - worked)))
+        begun, worked = perf_counter(), thread_time()
+        try:
+            result = function(*args)
+        except Exception as caught:  # every rank raises it
+            error = caught
+        self._hub.delay(self.rank, max(0.0, perf_counter() - begun - (thread_time() - worked)))
+        return result, error
+
+    def on_root(self, function, *args, asleep=False):
+        result, error = self._attempt(function, *args) if self.rank == 0 else (None, None)
         result, error = self._hub.meet(self.rank, (result, error), lambda items: items[0], 0)
         if error is not None:
             error.agreed = True
@@ -186,11 +186,7 @@ class VirtualWorld:
         return result
 
     def on_every(self, function, *args):
-        result = error = None
-        try:
-            result = function(*args)
-        except Exception as caught:  # every rank raises the first
-            error = caught
+        result, error = self._attempt(function, *args)
         errors = self._hub.meet(self.rank, error, list, 8)
         first = next(filter(None, errors), None)
         if first is not None:

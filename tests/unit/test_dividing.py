@@ -1,0 +1,58 @@
+"""Which ranks divide an optimizer step."""
+
+import pytest
+
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.mpi.world import World
+from pg_mpi.run import dividing
+from scaling.model.virtual.shared import SharedParts
+from scaling.model.virtual.world import Hub
+
+
+@pytest.mark.parametrize(
+    "hosts, flags, expected",
+    [
+        ("aaaa", {}, 4),
+        ("aabb", {}, 2),
+        ("abab", {}, 1),
+        ("aaab", {}, 1),
+        ("abcd", {}, 1),
+        ("aaabbb", {}, 3),
+        ("aaa", {}, 3),
+        ("aabbc", {}, 1),
+        ("aaaa", {"elastic": True}, 1),
+    ],
+)
+def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
+    monkeypatch.setattr(dividing, "FEWEST", 2)
+
+    def together(world):
+        world.shift = lambda here: hosts[world.rank - 1]
+        monkeypatch.setattr(dividing.platform, "node", lambda: hosts[world.rank])
+        return dividing.ranks_together(world, TrainConfig(**flags), len(set(hosts)))
+
+    assert Hub(len(hosts), lambda size: 0.0).run(together) == [expected] * len(hosts)
+
+
+def test_few_ranks_divide_nothing():
+    assert [dividing.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 1, 8, 24]
+    assert [dividing.dividing(24, most) for most in (7, 8, 11, 12)] == [1, 8, 8, 12]
+
+
+def test_group_of_a_study_divides_nothing():
+    world = World()
+    world.size, world.divides = 8, False
+    assert dividing.ranks_together(world, TrainConfig(), 1) == 1
+
+
+@pytest.mark.parametrize("ranks, node, expected", [(16, 4, 4), (16, 16, 16), (12, 8, 6)])
+def test_virtual_ranks_of_a_node_divide_as_real_ones(monkeypatch, ranks, node, expected):
+    monkeypatch.setattr(dividing, "FEWEST", 2)
+    world = World()
+    world.size = ranks
+    made = []
+    monkeypatch.setattr("scaling.model.virtual.shared.SharedStore", lambda store, world, group: made.append(group))
+    monkeypatch.setattr("scaling.model.virtual.shared.ParameterStore", lambda *args: None)
+    monkeypatch.setattr("pg_mpi.run.factory.make_learner", lambda *args, **more: None)
+    SharedParts(node).make_learner(TrainConfig(), None, world, None, ranks)
+    assert made == [expected]
