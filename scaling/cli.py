@@ -149,7 +149,7 @@ def start(ranks, *words, codes=(0,)):
     """Run a module on some ranks and return its output. Raises ``RuntimeError`` for exit codes not in ``codes``."""
     command = [*mpirun.mpirun_command(ranks), sys.executable, "-m", *words]
     print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
-    code, output, _ = timed_run.run(command, told=True)
+    code, output, _ = timed_run.run(command, show_errors=True)
     if code not in codes:
         raise RuntimeError(f"exit code {code} of {' '.join(words[:3])} ...")
     return output

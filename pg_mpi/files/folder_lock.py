@@ -45,7 +45,7 @@ class FolderLock:
             if time.monotonic() > deadline:
                 raise SystemFault(f"the run folder {folder} is in use by {holder}", may_pass=True)
             time.sleep(0.1)
-        self._names = {"", self._name}  # what the file may contain while nobody else takes the folder over
+        self._names = {"", self._name}  # what the file may contain unless another trainer takes the folder over
         try:
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), self._name.encode())

@@ -44,16 +44,16 @@ def cpu() -> str:
 
 def changes(before: Any, now: dict[str, Any]) -> list[str]:
     """What may change bits between two starts, ``provenance`` of each: lines such as ``numpy 2.1.0, now 2.2.0``."""
-    told = []
+    found = []
     earlier = before.get("versions") if isinstance(before, dict) else None
     for name, value in now["versions"].items():
         known = earlier.get(name) if isinstance(earlier, dict) else None
         if isinstance(known, str) and known != value:
-            told.append(f"{name} {known}, now {value}")
+            found.append(f"{name} {known}, now {value}")
     known = before.get("mpi") if isinstance(before, dict) else None
     if isinstance(known, str) and known != now["mpi"]:
-        told.append(f"MPI {known}, now {now['mpi']}")
-    return told
+        found.append(f"MPI {known}, now {now['mpi']}")
+    return found
 
 
 def commit_of_source() -> str | None:

@@ -31,27 +31,27 @@ class Watchdog:
 
     def __init__(self, limit: float, rank: int, size: int, spared: bool = False) -> None:
         self._limit, self._whose = limit, f"rank {rank} of {size} ({platform.node()}, process {os.getpid()})"
-        self._meals, self._spared = 0, spared
+        self._feeds, self._spared = 0, spared
         if limit:
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def feed(self) -> None:
         """Record progress."""
-        self._meals += 1
+        self._feeds += 1
         if self._limit:  # a call into C may begin before the watchdog thread runs
             _arm(self._limit + OVERDUE)
 
     def _watch(self) -> None:
-        pause, hungry, meals = min(LOOKS, self._limit / 10), 0.0, 0
-        while hungry < (limit := self._limit if meals else max(self._limit, START)):
+        pause, idle, feeds = min(LOOKS, self._limit / 10), 0.0, 0
+        while idle < (limit := self._limit if feeds else max(self._limit, START)):
             # a call into C that holds the interpreter lock blocks this thread, but not faulthandler's C thread
-            _arm(limit - hungry + OVERDUE)
+            _arm(limit - idle + OVERDUE)
             before = time.monotonic()
-            time.sleep(min(pause, limit - hungry))
+            time.sleep(min(pause, limit - idle))
             # time during which the whole process was stopped does not count here; faulthandler counts it
-            hungry += min(time.monotonic() - before, 2 * pause)
-            if self._meals != meals:
-                hungry, meals = 0.0, self._meals
+            idle += min(time.monotonic() - before, 2 * pause)
+            if self._feeds != feeds:
+                idle, feeds = 0.0, self._feeds
         _arm(2 * LAST_WORDS)  # in case the next lines block, for example on a full pipe
         try:
             line = f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). It was here:\n"

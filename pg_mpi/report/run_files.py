@@ -57,8 +57,8 @@ class RunFiles:
     @property
     def version(self) -> str | None:
         """Version of pg_mpi at the last start, or None."""
-        told = as_dict(self.start.get("versions")).get("pg_mpi")
-        return f"pg_mpi {told}"[:40] if isinstance(told, str) and told.isprintable() else None
+        written = as_dict(self.start.get("versions")).get("pg_mpi")
+        return f"pg_mpi {written}"[:40] if isinstance(written, str) and written.isprintable() else None
 
 
 def read(folder: str, notes: list[str]) -> RunFiles:

@@ -36,7 +36,7 @@ def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:
     hosts, kinds = _decode(world.merge_(_encode(mine), _merge))
     first = int(world.sum_(np.array([launch_env.is_first_on_host()], dtype=np.int64))[0])
     return {
-        "hosts": first if len(hosts) == LISTED else len(hosts),
+        "hosts": max(first, LISTED) if len(hosts) == LISTED else len(hosts),
         "by_host": [{"host": name, **_counts(row), "cores": row[2]} for name, row in hosts.items()],
         "by_kind": [{**dict(zip(KIND, json.loads(key))), **_counts(row)} for key, row in kinds.items()],
     }

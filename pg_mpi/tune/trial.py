@@ -68,8 +68,8 @@ def play(
             problem = f"{type(error).__name__}: {error}"
     problems = [each for each in group.gather_all(problem) if each]
     if problems:
-        told = [each for each in problems if not each.startswith("PeerFailed")]
-        return Outcome(FAILED, why=" ".join((told or problems)[0].split()))
+        causes = [each for each in problems if not each.startswith("PeerFailed")]
+        return Outcome(FAILED, why=" ".join((causes or problems)[0].split()))
     return cast(Outcome, outcome)
 
 

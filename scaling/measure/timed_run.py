@@ -64,13 +64,13 @@ def stolen():
     return 0, 0
 
 
-def run(line, environment=None, limit=None, told=False):
+def run(line, environment=None, limit=None, show_errors=False):
     """Run a job: exit code, output and errors. The job and its ranks end when this process is stopped.
 
-    ``told``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be started,
-    or does not end within ``limit`` seconds.
+    ``show_errors``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be
+    started, or does not end within ``limit`` seconds.
     """
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if told else subprocess.PIPE}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if show_errors else subprocess.PIPE}
     try:
         job = subprocess.Popen(line, start_new_session=True, env=environment, text=True, **pipes)
     except OSError as error:
@@ -93,7 +93,7 @@ def result_of(ranks, module, argv):
     """
     with tempfile.TemporaryDirectory(prefix="measured-") as folder:
         start = mpirun_command(ranks) if ranks > 1 else []
-        code, *_ = run([*start, sys.executable, "-m", module, folder, *argv], told=True)
+        code, *_ = run([*start, sys.executable, "-m", module, folder, *argv], show_errors=True)
         if code:
             raise SystemExit(code)
         return json.loads(Path(folder, "measured.json").read_text(encoding="utf-8"))

@@ -127,8 +127,8 @@ def agree(path, same):
     except (OSError, ValueError, TypeError):
         raise UsageError(f"{path} is damaged: give another --out") from None
     if others := [name for name in same if there.get(name) != same[name]]:
-        told = ", ".join(f"{name} {there.get(name)} there, {same[name]} here" for name in others)
-        raise UsageError(f"{path.parent} holds runs of other settings ({told}): give another --out")
+        differences = ", ".join(f"{name} {there.get(name)} there, {same[name]} here" for name in others)
+        raise UsageError(f"{path.parent} holds runs of other settings ({differences}): give another --out")
 
 
 def train(run, ranks, how, words, limit):
