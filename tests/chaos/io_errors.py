@@ -87,22 +87,25 @@ def failing_calls(outcome, folder, tries, seed):
 
 
 def cases(mounted, folder, tries, seed):
-    """``tries`` of all (command, whether the folder holds a run, rule), in random order, as many of each command."""
+    """``tries`` of all (command, whether the folder holds a run, rule), in random order.
+
+    As many are of each command and kind of call: most calls look for a file, and would hide the rest.
+    """
     found, rng = [], random.Random(seed)
     for command, begun in COMMANDS:
         prepare(mounted, folder, command, begun)
         mounted.set()
         assert run(line(command, mounted.folder / "run"), folder).returncode == 0
         calls = [call["kind"] for call in mounted.log()]
-        rules = [
-            (command, begun, {"kind": kind, "first": first, "error": error, "ever": ever})
-            for kind in KINDS
-            for first in range(calls.count(kind))
-            for error in ERRORS
-            for ever in (False, True)
-        ]
-        rng.shuffle(rules)
-        found += enumerate(rules)
+        for kind in KINDS:
+            rules = [
+                (command, begun, {"kind": kind, "first": first, "error": error, "ever": ever})
+                for first in range(calls.count(kind))
+                for error in ERRORS
+                for ever in (False, True)
+            ]
+            rng.shuffle(rules)
+            found += enumerate(rules)
     found = [case for _, case in sorted(found, key=lambda pair: pair[0])]
     print(f"    {len(found):,} calls and errors, {min(tries, len(found)):,} of them tried", file=sys.stderr, flush=True)
     return found[:tries]
