@@ -7,6 +7,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
+import pg_mpi  # noqa: F401 - one BLAS thread, if numpy loads later
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Open MPI's libfabric transport sleeps for a second at start-up, and only one-sided communication uses it.

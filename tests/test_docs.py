@@ -87,17 +87,17 @@ def test_readme_commands(tmp_path):
     ], "the README's commands changed: run the new ones here"
     words = shlex.split(lines[3])[6:]
     assert parse_train(words)[0].max_walltime == 600
-    trained = run(command(2, "pg_mpi.train", *words, "--max-walltime", "00:00:05"), tmp_path)  # the last counts
+    trained = run(command(2, "pg_mpi.train", *words, "--max-walltime", "00:00:03"), tmp_path)  # the last counts
     assert trained.returncode == 75, trained.stderr
-    evaluate = [sys.executable, *shlex.split(lines[4])[1:-1], "3"]
+    evaluate = [sys.executable, *shlex.split(lines[4])[1:-1], "1"]
     judged = run(evaluate, tmp_path)
-    assert judged.returncode == 0 and "3 full games" in judged.stdout, judged.stderr
+    assert judged.returncode == 0 and "1 full games" in judged.stdout, judged.stderr
 
 
 def test_tour_commands(tmp_path):
     train, evaluate = (shlex.split(line) for line in commands("docs/tour.md"))
     assert train[:5] == ["mpirun", "-n", "2", "python", "-m"]
-    trained = run(command(2, *train[5:]), tmp_path)
+    trained = run(command(2, *train[5:], "--total-timesteps", "2000"), tmp_path)  # the last counts
     assert trained.returncode == 0, trained.stderr
     judged = run([sys.executable, *evaluate[1:]], tmp_path)
     assert judged.returncode == 0 and "2 full games" in judged.stdout, judged.stderr

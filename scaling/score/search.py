@@ -25,6 +25,7 @@ from pg_mpi.config.parsers import integer, spans
 from pg_mpi.files.figure_file import check_picture
 from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli
+from scaling.measure import timed_run
 from scaling.pictures.score_curves import draw_search
 from scaling.score.learning_curves import summary
 from scaling.tables import spread
@@ -46,21 +47,21 @@ def parser():
 
 
 def main(argv):
-    """Run all settings, or print the table. Returns the exit code."""
+    """Run all settings, or print the table. Returns the exit code: 1 if a run failed."""
     args = parser().parse(argv)
-    out = Path(args.out)
+    out, failed = Path(args.out), []
     if args.picture:
         check_picture(args.picture, "--picture")
     if not args.table:
         out.parent.mkdir(parents=True, exist_ok=True)
         jobs = _jobs(json.loads(Path(args.settings).read_text(encoding="utf-8")), args.seeds, args.steps)
         done = {(line["name"], line["seed"], line["steps"]) for line in _read(out)}
-        _run_all([job for job in jobs if (job["name"], job["seed"], job["steps"]) not in done], out)
+        failed = _run_all([job for job in jobs if (job["name"], job["seed"], job["steps"]) not in done], out)
     results = _read(out)
     print(table(results))
     if args.picture:
         draw_search(args.picture, results)
-    return 0
+    return int(bool(failed))
 
 
 def table(results):
@@ -107,8 +108,8 @@ def _jobs(settings, seeds, steps):
 
 
 def _run_all(jobs, out):
-    """Run one job per core at a time, and append each result when it is complete."""
-    cores = queue.Queue()
+    """Run one job per core at a time, and append each result when it is complete. Returns the jobs that failed."""
+    cores, failed = queue.Queue(), []
     for core in sorted(os.sched_getaffinity(0))[: usable_threads()]:
         cores.put(core)
 
@@ -120,11 +121,13 @@ def _run_all(jobs, out):
             cores.put(core)
 
     with concurrent.futures.ThreadPoolExecutor(cores.qsize()) as pool:
-        runs = concurrent.futures.as_completed([pool.submit(run, job) for job in jobs])
-        for number, result in enumerate((done.result() for done in runs), start=1):
-            with open(out, "a", encoding="utf-8") as file:
-                file.write(json.dumps(result) + "\n")
-            print(f"{number} of {len(jobs)}: {result['name']}, seed {result['seed']}", file=sys.stderr, flush=True)
+        runs = {pool.submit(run, job): job for job in jobs}
+        for number, done in enumerate(concurrent.futures.as_completed(runs), start=1):
+            label = f"{runs[done]['name']}, seed {runs[done]['seed']}"
+            with timed_run.reported(failed, runs[done], label), open(out, "a", encoding="utf-8") as file:
+                file.write(json.dumps(done.result()) + "\n")
+                print(f"{number} of {len(jobs)}: {label}", file=sys.stderr, flush=True)
+    return failed
 
 
 def _run(job, core):
@@ -135,7 +138,7 @@ def _run(job, core):
         command = ["taskset", "-c", core, sys.executable, "-m", "pg_mpi.train", *shlex.split(job["flags"]), *flags]
         done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{job['name']}, seed {job['seed']}: exit code {done.returncode}: {done.stderr[-500:]}")
+            raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-500:]}")
         result = summary(Path(folder) / "run")
         return job | result | {"command": result["command"].replace(folder + "/", "")}
 

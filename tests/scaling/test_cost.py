@@ -5,12 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from jobs import SMALL, one_line, refusal, run
+from jobs import SMALL, STEPS, refusal, run
 
 from scaling.cli import claim
 from scaling.csv_io import read_csv
 from scaling.measure.cost import main, ratio
 from scaling.measure.timed_run import check_whole
+
+SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--repeats", 2]
 
 
 def cost(cwd, *args):
@@ -18,8 +20,8 @@ def cost(cwd, *args):
 
 
 def test_flag_is_measured_in_pairs_of_runs(tmp_path):
-    flags = [*SMALL, "--steps-per-rank", 1200, "--max-frames", 1200, "--repeats", 2]
-    result = cost(tmp_path, "--of=--elastic --update-epochs 4", "--out", "out", "--json", *flags)
+    flags = ["--of=--elastic --update-epochs 4", "--steps-per-rank", 1500, "--out", "out", "--json"]
+    result = cost(tmp_path, *flags, *SHORT)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     pairs = [row["with"] / row["without"] for row in found["rows"]]
@@ -35,16 +37,17 @@ def test_incomplete_and_too_short_runs_are_refused(tmp_path):
     check_whole(lines, 800)
     with pytest.raises(RuntimeError, match="800 of 801 steps in 600 s"):
         check_whole(lines, 801)
-    short = cost(tmp_path, "--of=--trace", *SMALL, "--steps-per-rank", 1, "--max-frames", 400, "--repeats", 2)
+    short = cost(tmp_path, "--of=--trace", "--steps-per-rank", 1, *SHORT)
     assert short.returncode == 1 and "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]
 
 
-def test_results_of_another_command_are_not_overwritten(tmp_path):
+def test_results_of_another_command_are_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     for text in ("# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--elastic --out out\na\n", "mine"):
         (tmp_path / "out/cost.csv").write_text(text)
-        refused = cost(tmp_path, "--of=--trace", "--out", "out")
-        assert refused.returncode == 2 and "holds the result of another command" in one_line(refused)
+        refused = refusal(main, "--of=--trace", "--steps-per-rank", "1", "--out", "out")
+        assert "holds the result of another command" in refused
         assert (tmp_path / "out/cost.csv").read_text() == text
     claim(tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--of=--trace"])
     (tmp_path / "out2/cost.csv").write_text(

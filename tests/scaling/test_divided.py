@@ -17,7 +17,7 @@ def test_way_sets_the_number_of_ranks_that_divide_a_step(monkeypatch, way, ranks
 
 
 def test_both_ways_are_measured_on_each_number_of_ranks(tmp_path):
-    flags = ["--ranks", "1,2", "--seconds", "2", "--warmup", "0.5", "--repeats", "1", "--env-id", "CartPole-v1"]
+    flags = ["--ranks", "1,2", "--seconds", "4", "--warmup", "0.5", "--repeats", "1", "--env-id", "CartPole-v1"]
     command = [sys.executable, "-m", "scaling.measure.divided", *flags, *SMALL, *STEPS, "--out", "out", "--json"]
     result = run(command, tmp_path)
     assert result.returncode == 0, result.stderr

@@ -8,6 +8,7 @@ import sys
 import matplotlib.figure
 import numpy as np
 import pytest
+from jobs import refusal
 
 from pg_mpi.config.errors import UsageError
 from scaling.pictures import score_curves
@@ -129,6 +130,20 @@ def test_search_runs_each_setting_once(tmp_path):
     assert again.stdout == first.stdout and "1 of" not in again.stderr
 
 
+def test_failed_run_of_a_search_loses_no_other(tmp_path, monkeypatch, capsys):
+    def run_or_fail(job, core):
+        if job["seed"] == 0:
+            raise RuntimeError("exit code 137")
+        return job
+
+    monkeypatch.setattr(search, "_run", run_or_fail)
+    jobs = [{"name": "a", "seed": seed} for seed in range(5)]
+    assert search._run_all(jobs, tmp_path / "out.jsonl") == jobs[:1]
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["seed"] for line in lines) == [1, 2, 3, 4]
+    assert "pg_mpi: error: a, seed 0: exit code 137" in capsys.readouterr().err
+
+
 def test_search_refuses_an_unknown_flag_before_it_starts(tmp_path):
     (tmp_path / "try.json").write_text(json.dumps({"common": "", "try": {"a": "--gama 0.9"}}))
     with pytest.raises(UsageError, match="did you mean --gamma"):
@@ -136,10 +151,14 @@ def test_search_refuses_an_unknown_flag_before_it_starts(tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
 
 
-@pytest.mark.parametrize("seeds", ["4-0", "a", "1-", "-1", "0-4,,7"])
-def test_invalid_range_of_seeds_is_refused_with_one_line(tmp_path, seeds):
-    for module in ("scaling.score.seeds", "scaling.score.search try.json"):
-        command = [sys.executable, "-m", *module.split(), f"--seeds={seeds}", "--out", str(tmp_path / "out")]
-        (tmp_path / "try.json").write_text('{"common": "", "try": {}}')
-        refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert refused.returncode and len(refused.stderr.splitlines()) == 1 and "0-4" in refused.stderr
+@pytest.mark.parametrize("text", ["4-0", "a", "1-", "-1", "0-4,,7"])
+def test_invalid_range_of_seeds_is_refused(text):
+    for main, words in ((seeds.main, []), (search.main, ["try.json"])):
+        assert "0-4" in refusal(main, *words, "--table", f"--seeds={text}")
+
+
+@pytest.mark.parametrize("module", ["scaling.score.seeds", "scaling.score.search try.json"])
+def test_command_refuses_with_one_line(tmp_path, module):
+    command = [sys.executable, "-m", *module.split(), "--seeds", "a"]
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert refused.returncode and len(refused.stderr.splitlines()) == 1 and "0-4" in refused.stderr

@@ -13,7 +13,7 @@ def threads(cwd, *args):
 
 
 def test_each_combination_of_ranks_and_threads_is_measured(tmp_path):
-    result = threads(tmp_path, "--ranks", "1,2", "--threads", "1,2", "--seconds", 2, "--out", "out", "--json")
+    result = threads(tmp_path, "--ranks", "1,2", "--threads", "1,2", "--seconds", 0.5, "--out", "out", "--json")
     assert result.returncode == 0, result.stderr
     rows = json.loads(result.stdout.splitlines()[-1])["rows"]
     assert [(row["ranks"], row["threads"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2)]

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import command, one_line, run
+from jobs import command, one_line, refusal, run
 from oracle import bandit_loop
 
 from pg_mpi.bandit import plan, testbed
+from pg_mpi.bandit.__main__ import _prepare
 from pg_mpi.bandit.methods import best
 from scaling.csv_io import read_csv
 
@@ -96,7 +97,8 @@ def test_reproduces_figures_of_sutton_and_barto(tmp_path):
     rows, facts = read_csv(tmp_path / "b/means.csv", "bandit-study", 1, numbers=("value", "reward"))
     assert {row["method"]: row["reward"] for row in rows} == {name: each["reward"] for name, each in found.items()}
     assert facts["command"] == "python -m pg_mpi.bandit --json --out b" and facts["ranks"] == "2"
-    result_of_mean_4 = run(command(1, "pg_mpi.bandit", "--json", "--mean", 4, "--methods", *ORACLES), tmp_path)
+    methods = ["gradient:0.1", "gradient:0.4,baseline=false"]
+    result_of_mean_4 = run(command(1, "pg_mpi.bandit", "--json", "--mean", 4, "--methods", *methods), tmp_path)
     found = {m["method"]: m for m in json.loads(result_of_mean_4.stdout.splitlines()[-1])["methods"]}
     assert found["gradient:0.1"]["optimal_end"] > 0.8 > 0.5 > found["gradient:0.4,baseline=false"]["optimal_end"]
 
@@ -105,11 +107,11 @@ def test_reproduces_figures_of_sutton_and_barto(tmp_path):
 def test_results_do_not_depend_on_the_number_of_ranks(tmp_path):
     flags = ["--runs", 37, "--steps", 260, "--drift", 0.05, "--json"]
     found = []
-    for ranks in (1, 2, 3, 4):
+    for ranks in (1, 3):
         result = run(command(ranks, "pg_mpi.bandit", *flags), tmp_path)
         assert result.returncode == 0, result.stderr
         found.append(json.loads(result.stdout.splitlines()[-1])["methods"])
-    assert found[0] == found[1] == found[2] == found[3] and not list(tmp_path.iterdir())
+    assert found[0] == found[1] and not list(tmp_path.iterdir())
 
 
 def test_study_writes_all_parameter_values_and_a_figure(tmp_path):
@@ -140,10 +142,13 @@ def test_study_writes_all_parameter_values_and_a_figure(tmp_path):
         (["--methods", "epsilon:0.1,step=0"], "with step a finite number above 0 and at most 1"),
         (["--arms", "1"], "--arms must be a whole number of at least 2"),
         (["--study", "--methods", "ucb:1"], "--study has methods of its own"),
-        (["--runz", "3"], "unknown argument --runz (did you mean --runs?)"),
         (["--out", "/proc/none"], "--out /proc/none cannot be written"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, args, message):
-    refused = run([sys.executable, "-m", "pg_mpi.bandit", *args], tmp_path)
-    assert refused.returncode == 2 and message in one_line(refused)
+def test_bad_input_is_refused_with_one_line(args, message):
+    assert message in refusal(lambda argv: _prepare(argv, 1), *args)
+
+
+def test_unknown_flag_ends_the_command_with_one_line(tmp_path):
+    refused = run([sys.executable, "-m", "pg_mpi.bandit", "--runz", "3"], tmp_path)
+    assert refused.returncode == 2 and one_line(refused).startswith("unknown argument --runz (did you mean --runs?)")

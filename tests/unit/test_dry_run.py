@@ -5,7 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs import metrics, newest, one_line, run
+from jobs import metrics, newest, one_line, refusal, run
+
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.train import dry_run
 
 SMALL = [
     "--hidden",
@@ -64,14 +67,17 @@ def test_knows_any_number_of_ranks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "flags, line",
+    "main, flags, line",
     [
-        (["--ranks", "4"], "--ranks is for --dry-run: start the ranks with mpirun -n 4"),
-        (["--dry-run", "--min-ranks", "2", "--elastic"], "--min-ranks 2 is more than the 1 ranks there are"),
-        (["--dry-run", "--ranks", "none"], "--ranks must be a whole number of at least 1"),
-        (["--dry-run", "--ranks", "2", "--num-steps", "10", "--minibatch-size", "64"], "exceeds the rollout of 40"),
+        (parse_train, ["--ranks", "4"], "--ranks is for --dry-run: start the ranks with mpirun -n 4"),
+        (dry_run, ["--min-ranks", "2", "--elastic"], "--min-ranks 2 is more than the 1 ranks there are"),
+        (dry_run, ["--ranks", "2", "--num-steps", "10", "--minibatch-size", "64"], "exceeds the rollout of 40"),
     ],
 )
-def test_wrong_usage(tmp_path, flags, line):
-    result = train(tmp_path, *flags)
-    assert result.returncode == 2 and line in one_line(result)
+def test_wrong_usage(main, flags, line):
+    assert line in refusal(main, *SMALL, *flags)
+
+
+def test_command_refuses_wrong_usage_with_one_line(tmp_path):
+    result = train(tmp_path, "--dry-run", "--ranks", "none")
+    assert result.returncode == 2 and "--ranks must be a whole number of at least 1" in one_line(result)

@@ -10,10 +10,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from folders import EVALUATION, line, write, write_lines, write_run
-from jobs import ROOT, one_line
+from jobs import ROOT, one_line, refusal
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.report import captions, figures, page, panels, read, run_files, series, tables, theme
+from pg_mpi.report.__main__ import main
 
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
 
@@ -158,7 +159,8 @@ BAD = {
 }
 
 
-def test_bad_input_is_refused_with_one_line(tmp_path):
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "good")
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder.html").mkdir()
@@ -166,7 +168,7 @@ def test_bad_input_is_refused_with_one_line(tmp_path):
     (tmp_path / "cut" / "metrics.jsonl").write_text('{"update": 1, "env_s')
     before = sorted(os.listdir(tmp_path))
     for case, (args, expected) in BAD.items():
-        assert expected in one_line(report(tmp_path, *args, code=2)), case
+        assert expected in refusal(main, *args), case
     assert sorted(os.listdir(tmp_path)) == before and not (tmp_path / "good" / "report.html").exists()
 
 
