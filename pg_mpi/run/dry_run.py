@@ -17,7 +17,7 @@ from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
-from pg_mpi.run.env_states import ENVS, pack
+from pg_mpi.run.env_states import group_size, pack
 from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.throughput import resident_mb
 from pg_mpi.run.update_size import describe
@@ -41,6 +41,9 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     weights, replays = 4 * parameters * (1 + slots), ranks * SIZE * TRANSITION if config.replay else 0
     memory += replays / ranks / 1e6
     state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
+    form = "one file, or parts if the ranks are on several hosts"
+    if (group := group_size(config, ranks, 1)) < ranks:
+        form = f"in parts, each of at most {group:,} ranks of one host"
     unused = inapplicable(config.env_id)
     shown = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
     settings = [f"{name} {value}" for name, value in shown.items() if name not in unused]
@@ -52,7 +55,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
         f"memory: about {memory:,.0f} MB a rank, without MPI's",
         f"a checkpoint: {(weights + replays + in_all * state) / 1e6:,.1f} MB: {weights / 1e6:,.1f} MB of weights and "
         f"optimizer, {f'at most {replays / 1e6:,.1f} MB of replay buffers, ' if replays else ''}"
-        f"{state / 1e3:,.1f} kB for each env; envs of several hosts, or more than {ENVS:,}, are saved in parts",
+        f"{state / 1e3:,.1f} kB for each env; {form}",
         *textwrap.wrap(f"settings: {', '.join(settings)}", 100, subsequent_indent="  "),
     ]
 

@@ -1,6 +1,6 @@
 """Start of a run: new, from its own folder, or from another run. Rank 0 only.
 
-All checks run before the folder of a new run is made.
+All checks but those of a checkpoint's parts, which their ranks read, run before the folder of a new run is made.
 """
 
 import dataclasses

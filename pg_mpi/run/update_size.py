@@ -9,16 +9,16 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
     """Lines of text on an update of ``envs`` envs over all ranks."""
     steps, most = longest_round(config), "" if config.sync == "steps" else "at most "
     samples = envs * steps
-    lines = [f"an update: {most}{samples:,} samples (envs: {envs:,}, steps of each: {steps:,})"]
     if whole_games(config):
-        lines = [f"an update: games of each of {envs:,} envs: {config.games_per_update}; exchanges: 1"]
+        size = f"an update: games of each of {envs:,} envs: {config.games_per_update}; exchanges: 1"
     else:
         count, replayed = minibatches(config, samples), UPDATES if config.replay else 0
-        lines[0] += f"; epochs: {config.update_epochs}, minibatches: {count} of {round(samples / count):,}, "
-        lines[0] += f"exchanges: {config.update_epochs * count + replayed}"
+        size = f"an update: {most}{samples:,} samples (envs: {envs:,}, steps of each: {steps:,}); "
+        size += f"epochs: {config.update_epochs}, minibatches: {count} of {round(samples / count):,}, "
+        size += f"exchanges: {config.update_epochs * count + replayed}"
     factor = rate_factor(config, samples)
     rate = f"learning rate: {config.learning_rate:g}" + (f" x {factor:.2f}, as minibatches grow" if factor > 1 else "")
     if config.anneal_timesteps:
         whole = round(config.anneal_timesteps * samples / annealed(config, samples))
         rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, as the entropy bonus"
-    return [*lines, rate]
+    return [size, rate]

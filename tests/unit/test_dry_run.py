@@ -35,6 +35,12 @@ def numbers(pattern, text):
     return [float(word.replace(",", "")) for word in (match if isinstance(match, tuple) else [match])]
 
 
+def test_says_which_checkpoints_are_in_parts(capsys):
+    for ranks, form in (("512", "one file, or parts if"), ("513", "in parts, each of at most 512 ranks of one host")):
+        dry_run([*SMALL, "--env-id", "CartPole-v1", "--dry-run", "--ranks", ranks])
+        assert form in capsys.readouterr().out
+
+
 def test_says_what_a_run_does_and_saves(tmp_path):
     said = train(tmp_path, "--dry-run").stdout
     assert not list(tmp_path.iterdir())
