@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.launch import launcher
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 from pg_mpi.run.env_states import Layout, decode
+from pg_mpi.run.resume import find_start
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 90  # seconds until a job counts as hung
@@ -31,6 +33,7 @@ TIMES |= {"phase_s", "phase_max_s"}
 #: Settings of short runs.
 SMALL = ["--hidden", "16", "--minibatch-size", "512", "--update-epochs", "2"]
 STEPS = ["--sync", "steps", "--num-steps", "128", "--minibatch-size", "128"]
+CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
 
 
 def command(ranks, module, *args, under_mpi4py=False):
@@ -89,7 +92,7 @@ def start(line, cwd, **environment):
     return subprocess.Popen(
         line,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/mpi'}", **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -99,9 +102,12 @@ def start(line, cwd, **environment):
     )
 
 
-def train(ranks, cwd, *args, code=0, under_mpi4py=False, **environment):
-    """Train in ``cwd``/run with ``SMALL`` settings. Asserts the exit code and returns the completed process."""
-    line = command(ranks, "pg_mpi.train", "--run-dir", "run", *SMALL, *args, under_mpi4py=under_mpi4py)
+def train(ranks, cwd, *args, code=0, module="pg_mpi.train", under_mpi4py=False, **environment):
+    """Train in ``cwd``/run with ``SMALL`` settings. Asserts the exit code and returns the completed process.
+
+    ``module``: the trainer, or a script of ``tests/mpi`` that changes it.
+    """
+    line = command(ranks, module, "--run-dir", "run", *SMALL, *args, under_mpi4py=under_mpi4py)
     result = run(line, cwd, **environment)
     assert result.returncode == code, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result
@@ -182,6 +188,11 @@ def refusal(main, *args):
         main(list(map(str, args)))
     assert "\n" not in str(refused.value)
     return str(refused.value)
+
+
+def refused_start(ranks, *flags):
+    """Return the message with which a start on ``ranks`` ranks refuses flags. In this process, without MPI."""
+    return refusal(lambda argv: find_start(*parse_train(argv), ranks), "--run-dir", "run", *SMALL, *flags)
 
 
 def one_line(result):

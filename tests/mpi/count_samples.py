@@ -1,7 +1,7 @@
 """Run updates on numbered samples and save the gradient of each optimizer step; used by test_samples.py.
 
 Usage: LENGTHS OUT FLAGS. LENGTHS gives the steps of each env: "9,4|0,30" has two envs on each of two ranks, one of them
-without a step. Sample i observes input i alone.
+without a step. Sample i observes input i alone. The updates are run without and with ``--reproducible``.
 """
 
 import sys
@@ -57,8 +57,8 @@ def trajectory_of(samples):
     return trajectory
 
 
-def main(world, argv):
-    lengths, out, *flags = argv
+def gradients_of(world, lengths, flags):
+    """The gradient of each optimizer step, float32 (steps, samples)."""
     lengths = [[int(length) for length in rank.split(",")] for rank in lengths.split("|")]
     counts = np.concatenate(lengths)
     samples = np.split(np.arange(counts.sum()), np.cumsum(counts)[:-1])
@@ -74,8 +74,14 @@ def main(world, argv):
         learner.update(sample_groups(trajectories, envs, config, world, len(counts)), 1.0, 1.0)
     gradients = np.array(optimizer.gradients)
     assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"
+    return gradients
+
+
+def main(world, argv):
+    lengths, out, *flags = argv
+    plain, reproducible = (gradients_of(world, lengths, [*flags, *more]) for more in ([], ["--reproducible"]))
     if world.rank == 0:
-        np.save(out, gradients)
+        np.savez(out, plain=plain, reproducible=reproducible)
     return 0
 
 

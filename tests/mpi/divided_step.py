@@ -1,14 +1,17 @@
-"""Compare whole and divided optimizer steps bit for bit; used by test_split.py. Usage: GROUP SIZE FAULT.
+"""Compare whole and divided optimizer steps bit for bit; used by test_split.py.
 
-Every rank has a random gradient of SIZE parameters in each of three steps. FAULT spoils the last element of the last
-rank's second gradient: none, nan, or overflow, which is too large for exact sums.
+Usage: CASES, a JSON list of [GROUP, SIZE, FAULT]. Every rank has a random gradient of SIZE parameters in each of three
+steps. FAULT spoils the last element of the last rank's second gradient: none, nan, or overflow, which is too large for
+exact sums.
 """
 
 import hashlib
+import json
 import sys
 
 import numpy as np
 
+from pg_mpi.config.errors import RunError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.optimizer import Adam
 from pg_mpi.learning.optimizer_steps import DividedStep, WholeStep
@@ -36,7 +39,7 @@ def three_steps(world, kind, size, fault, *group):
         buffers.take_in()
         try:
             done.append(step.step(buffers, world.rank + 1.0, 0.5))
-        except OverflowError as error:
+        except RunError as error:
             return str(error)
     step.close(buffers)
     digest = hashlib.sha256(theta.tobytes() + buffers.state.tobytes()).hexdigest()
@@ -44,13 +47,13 @@ def three_steps(world, kind, size, fault, *group):
 
 
 def main(world, argv):
-    group, size, fault = int(argv[0]), int(argv[1]), argv[2]
-    whole = three_steps(world, WholeStep, size, fault)
-    divided = three_steps(world, DividedStep, size, fault, group)
-    found = world.gather_all((whole, divided))
-    if world.rank == 0:
-        assert len({each for pair in found for each in pair}) == 1, found
-        print(divided)
+    for group, size, fault in json.loads(argv[0]):
+        whole = three_steps(world, WholeStep, size, fault)
+        divided = three_steps(world, DividedStep, size, fault, group)
+        found = world.gather_all((whole, divided))
+        if world.rank == 0:
+            assert len({each for pair in found for each in pair}) == 1, found
+            print(divided)
     return 0
 
 

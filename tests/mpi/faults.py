@@ -39,7 +39,7 @@ def inject(fault, rank):
         if fault == "nan_weights":
             self._learner.policy.theta[12345:] = float("nan")
         if fault == "small files":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
         if fault in ("weights", "weights0"):
             self._learner.policy.theta[12345] += 1e-7
         if fault == "usage":

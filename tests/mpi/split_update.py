@@ -1,9 +1,10 @@
-"""Run updates on given trajectories; used by test_split.py. Usage: METHOD DISTRIBUTION OUT GROUP.
+"""Run updates on given trajectories; used by test_split.py. Usage: CASES, a JSON list of [METHOD, DISTRIBUTION, GROUP].
 
 DISTRIBUTION assigns trajectories to ranks: "0,1|2|" gives 0 and 1 to rank 0, 2 to rank 1, none to rank 2.
-GROUP ranks divide the optimizer's work.
+GROUP ranks divide the optimizer's work. Case i on N ranks is saved in N-i.npz.
 """
 
+import json
 import sys
 
 import numpy as np
@@ -42,15 +43,14 @@ class IdentityShuffle:
         return np.arange(n)
 
 
-def main(world, argv):
-    method, distribution, out, group = argv
+def run_case(world, method, distribution, group, out):
     method, _, size = method.partition(":")  # "clipped:20": minibatches of about 20 samples
     config, _ = parse_train(["--method", method, "--minibatch-size", size or "100000", "--update-epochs", "3"])
     policy = SparseMLP(12_800, 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
     store = ParameterStore(policy, kind(policy.theta.size, dtype=np.float64), config)
-    learner = factory.make_learner(config, policy, world, PhaseTimer(), int(group), store)
+    learner = factory.make_learner(config, policy, world, PhaseTimer(), group, store)
     local = [make_trajectory(int(index)) for index in distribution.split("|")[world.rank].split(",") if index]
     samples = [SampleGroup(local, IdentityShuffle(), world.rank, world.size)]
     stats = [learner.update(samples, 1.0, 1.0) for _ in range(2)]
@@ -63,6 +63,11 @@ def main(world, argv):
             state=store.optimizer.state,
             stats=[[v for k, v in s.items() if v is not None and k not in DIFFER] for s in stats],
         )
+
+
+def main(world, argv):
+    for number, case in enumerate(json.loads(argv[0])):
+        run_case(world, *case, f"{world.size}-{number}.npz")
     return 0
 
 

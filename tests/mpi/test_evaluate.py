@@ -23,7 +23,7 @@ runpy.run_module("pg_mpi.evaluate", run_name="__main__")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    train(2, folder, *STEPS, "--total-timesteps", 1, "--actions", "NOOP,RIGHT,LEFT", "--max-frames", 2400)
+    train(2, folder, *STEPS, "--total-timesteps", 1, "--actions", "NOOP,RIGHT,LEFT", "--max-frames", 1200)
     return folder
 
 
@@ -59,7 +59,7 @@ def test_run_folder_stores_the_last_evaluation(trained):
 
 def test_games_without_sticky_actions_differ_by_random_no_ops(tmp_path):
     """Uses random weights in Boxing, where unlike in Pong the first actions matter."""
-    train(2, tmp_path, *STEPS, "--env-id", "ALE/Boxing-v5", "--total-timesteps", 1)
+    train(2, tmp_path, *STEPS, "--env-id", "ALE/Boxing-v5", "--max-frames", 1200, "--total-timesteps", 1)
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     arrays["theta"] = np.random.default_rng(0).normal(size=arrays["theta"].size).astype(np.float32)
     checkpoint_file.save(str(tmp_path / "random.npz"), arrays, facts)

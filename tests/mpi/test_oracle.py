@@ -24,7 +24,7 @@ def test_karpathy_preset_follows_the_oracle(tmp_path, flags, options):
     Sticky actions are off, because their random streams differ. The first step changes a weight by up to 10 x the
     learning rate, later steps by about the rate; the tolerance is 1 % of the rate.
     """
-    flags = ["--preset", "karpathy", "--seed", SEED, "--sticky", 0, *flags]
+    flags = ["--preset", "karpathy", "--seed", SEED, "--hidden", 32, "--sticky", 0, *flags]
     result = run(command(1, "pg_mpi.train", *flags, "--total-timesteps", 4500, "--run-dir", "run"), tmp_path, limit=120)
     assert result.returncode == 0, result.stderr
     lines = metrics(tmp_path)

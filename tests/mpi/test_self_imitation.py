@@ -1,10 +1,10 @@
 """``--replay``: self-imitation from the replay buffer of each rank, and bit-exact resume."""
 
-from pathlib import Path
+import os
 
 import numpy as np
 import pytest
-from jobs import ROOT, SMALL, STEPS, command, deterministic, metrics, newest, one_line, run, train
+from jobs import STEPS, metrics, newest, refused_start, train, train_and_resume
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
@@ -20,21 +20,10 @@ REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 
 
 @pytest.mark.mpi
-def test_resume_is_bit_exact(tmp_path, ranks=2):
+def test_resume_is_bit_exact(tmp_path):
     """The buffers are full, so that old transitions are overwritten."""
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir(), resumed.mkdir()
-
-    def train(cwd, budget):
-        line = command(ranks, "small_replay", "--run-dir", "run", *SMALL, *REPLAY, "--total-timesteps", budget * ranks)
-        result = run(line, cwd, PYTHONPATH=f"{ROOT}:{Path(__file__).parent}")
-        assert result.returncode == 0, result.stderr
-
-    train(whole, 2400)
-    for budget in (1000, 2400):
-        train(resumed, budget)
-    assert newest(whole)[1] == newest(resumed)[1]
-    assert deterministic(whole) == deterministic(resumed)
+    ranks = 2
+    whole, _ = train_and_resume(tmp_path, ranks, *REPLAY, budgets=(800 * ranks, 1600 * ranks), module="small_replay")
     arrays, facts = checkpoint_file.load(newest(whole)[0])
     assert len(facts["replay"]) == ranks
     assert {len(arrays[f"replay_{rank}_returns"]) for rank in range(ranks)} <= {*range(500, 701)}
@@ -80,6 +69,6 @@ def test_buffer_stores_steps_up_to_the_last_complete_return():
         (["--replay-size", "700"], "unknown argument --replay-size (did you mean --replay?)"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, flags, message):
-    refused = run(command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *flags), tmp_path)
-    assert refused.returncode == 2 and message in one_line(refused) and not (tmp_path / "run").exists()
+def test_bad_input_is_refused_before_writing(tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused_start(2, *flags) and os.listdir(tmp_path) == []

@@ -3,12 +3,12 @@
 import json
 import os
 import signal
-import sys
 import time
 
 import pytest
-from jobs import ROOT, STEPS, command, end, finish, one_line, ranks_of, run, start, wait_for_updates
+from jobs import STEPS, command, end, finish, one_line, ranks_of, refusal, run, start, wait_for_updates
 
+from pg_mpi.tune.__main__ import _plan
 from pg_mpi.tune.space import Dimension
 from pg_mpi.tune.study import Study
 from scaling.csv_io import read_csv
@@ -44,7 +44,7 @@ WITHOUT_STEPS = ["--minibatch-size", 64, *SHORT]
 
 
 def test_study_completes_and_writes_its_results(tmp_path):
-    ranks, each, trials, budget = 4, 2, 4, 5
+    ranks, each, trials, budget = 4, 2, 4, 3
     args = ["--ranks-per-trial", each, "--trials", trials, "--budget", budget]
     result = tune(tmp_path, ranks, *args, quick=WITHOUT_STEPS)
     assert result.returncode == 0, result.stderr
@@ -81,8 +81,8 @@ def test_study_completes_and_writes_its_results(tmp_path):
 def test_failed_trials_are_recorded_and_others_continue(tmp_path):
     space = "[hidden]\nchoices = [8, 9, 10, 12, 13]\n\n[gamma]\nchoices = [0.9, 0.95, 0.99]\n"
     # The first proposals of seed 4 include all values of hidden.
-    args = ["--ranks-per-trial", 2, "--trials", 9, "--budget", 4, "--seed", 4]
-    result = tune(tmp_path, 4, *args, space=space, module="faulty_tune", **faulty_environment())
+    args = ["--ranks-per-trial", 2, "--trials", 9, "--budget", 2.5, "--seed", 4]
+    result = tune(tmp_path, 4, *args, space=space, module="faulty_tune")
     assert result.returncode == 0, result.stderr
     rows = trials_of(result)
     assert {row["params"]["hidden"] for row in rows} == {8, 9, 10, 12, 13}
@@ -98,8 +98,8 @@ def test_failed_trials_are_recorded_and_others_continue(tmp_path):
 
 def test_killed_study_resumes_its_trials(tmp_path):
     space = "[hidden]\nchoices = [11]\n\n[gamma]\nlow = 0.9\nhigh = 0.99\n"
-    args = ["--ranks-per-trial", 2, "--trials", 3, "--budget", 6]
-    environment = {**faulty_environment(), "FAULT_MARKER": str(tmp_path / "marker")}
+    args = ["--ranks-per-trial", 2, "--trials", 3, "--budget", 4]
+    environment = {"FAULT_MARKER": str(tmp_path / "marker")}
     killed = tune(tmp_path, 4, *args, space=space, module="faulty_tune", **environment)
     assert killed.returncode not in (0, 75) and (tmp_path / "marker").exists()
     result = tune(tmp_path, 4, *args, space=space, module="faulty_tune", **environment)
@@ -114,7 +114,7 @@ def test_killed_study_resumes_its_trials(tmp_path):
 
 def test_two_jobs_share_a_study_and_one_stops_at_a_signal(tmp_path):
     (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
-    args = ["--space", "space.toml", "--trials", 5, "--budget", 6, "--json", *QUICK]
+    args = ["--space", "space.toml", "--trials", 5, "--budget", 4, "--json", *QUICK]
     stopping, continuing = (start(command(2, "pg_mpi.tune", *args), tmp_path) for _ in range(2))
     deadline = time.monotonic() + 90
     while len(list(tmp_path.glob("tune.trials/*/checkpoints/*.npz"))) < 1:
@@ -156,11 +156,6 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
     assert path.with_suffix(".journal.damaged").read_bytes().endswith(torn) and torn not in path.read_bytes()
 
 
-def faulty_environment():
-    """Return the environment in which ``faulty_tune`` can be imported."""
-    return {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/mpi'}"}
-
-
 @pytest.mark.parametrize(
     "space, args, message",
     [
@@ -168,7 +163,6 @@ def faulty_environment():
         (SPACE, ["--learning-rate", "1e-3"], "learning_rate is in space.toml and on the command line"),
         (SPACE, ["--target-return", "3"], "--target-return does not apply here"),
         (SPACE, ["--budget", "0"], "--budget must be a duration above zero"),
-        (SPACE, ["--trails", "3"], "--trails"),
         ("[learning_rat]\nchoices = [1]\n", [], "no setting of pg_mpi.train (did you mean learning_rate?)"),
         ("[hidden]\nlow = 64\nhigh = 8\n", [], "low must be below high"),
         ("[hidden]\nlow = 8\nhigh = 32\nstep = 0.5\n", [], "step must be a whole number"),
@@ -182,30 +176,41 @@ def faulty_environment():
         ("", [], "is empty"),
     ],
 )
-def test_bad_input_is_refused_with_one_line(tmp_path, space, args, message):
+def test_bad_input_is_refused_before_writing(tmp_path, monkeypatch, space, args, message):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "preset.json").write_text('{"total_timesteps": 1000}')
-    ranks = 2 if "--ranks-per-trial" in args else 1
-    refused = tune(tmp_path, ranks, *args, space=space, quick=[])
-    assert refused.returncode == 2 and message in one_line(refused) and not list(tmp_path.glob("tune*"))
+    (tmp_path / "space.toml").write_text(space)
+    assert message in refused(2, "--space", "space.toml", *args) and not list(tmp_path.glob("tune*"))
 
 
-def test_study_with_other_settings_is_refused(tmp_path):
+def refused(ranks, *args):
+    """Return the message with which a study on ``ranks`` ranks refuses its arguments. In this process, without MPI."""
+    return refusal(lambda argv: _plan(argv, ranks), *args)
+
+
+def test_bad_input_is_refused_with_one_line(tmp_path):
+    result = tune(tmp_path, 2, "--trails", "3", quick=[])
+    assert result.returncode == 2 and "--trails" in one_line(result) and not list(tmp_path.glob("tune*"))
+
+
+def test_study_with_other_settings_is_refused(tmp_path, monkeypatch):
     """The space, the budget and the flags of a study are fixed. An integer may be written as 1e6."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "studies").mkdir()
-    args = ["--study", "studies/mine.journal", "--trials", 1]
     space = "[anneal_timesteps]\nlow = 1e6\nhigh = 4e6\n"
-    started = tune(tmp_path, 2, *args, "--budget", 3, "--max-walltime", 0.1, space=space)
-    assert started.returncode == 75, started.stderr
-    for flags, changed in ((["--budget", 4], "budget"), (["--budget", 3, "--gamma", 0.9], "gamma")):
-        refused = tune(tmp_path, 2, *args, *flags, space=space)
-        assert refused.returncode == 2 and f"begun with other settings ({changed})" in one_line(refused)
-    refused = tune(tmp_path, 2, *args, "--budget", 3, space=space + "[gamma]\nchoices = [0.9]\n")
-    assert refused.returncode == 2 and "begun with other settings (space)" in one_line(refused)
-    finished = tune(tmp_path, 2, *args, "--budget", 3, space=space)
+    (tmp_path / "space.toml").write_text(space)
+    args = ["--study", "studies/mine.journal", "--trials", 1]
+    flags = ["--space", "space.toml", *args, *QUICK]
+    _plan(list(map(str, [*flags, "--budget", 1.5])), 2)
+    assert "begun with other settings (budget)" in refused(2, *flags, "--budget", 4)
+    assert "begun with other settings (gamma)" in refused(2, *flags, "--budget", 1.5, "--gamma", 0.9)
+    (tmp_path / "other.toml").write_text(space + "[gamma]\nchoices = [0.9]\n")
+    assert "begun with other settings (space)" in refused(2, *flags, "--budget", 1.5, "--space", "other.toml")
+    finished = tune(tmp_path, 2, *args, "--budget", 1.5, space=space)
     (row,) = trials_of(finished)
     assert row["state"] in ("complete", "failed") and isinstance(row["params"]["anneal_timesteps"], int)
 
 
-def test_missing_space_file_is_refused(tmp_path):
-    refused = run([sys.executable, "-m", "pg_mpi.tune", "--space", "nowhere.toml"], tmp_path)
-    assert refused.returncode == 2 and "the space nowhere.toml" in one_line(refused)
+def test_missing_space_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "the space nowhere.toml" in refused(1, "--space", "nowhere.toml")

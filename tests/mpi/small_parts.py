@@ -1,0 +1,19 @@
+"""``pg_mpi.train`` with at most two envs and two replay buffers in a part of a checkpoint; used by test_parts.py.
+
+Usage: [FAULT] [train arguments], with a fault of faults.py.
+"""
+
+import functools
+import sys
+
+import faults
+
+from pg_mpi import train
+from pg_mpi.mpi import process
+from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.run import env_states
+
+if __name__ == "__main__":
+    env_states.ENVS = env_states.REPLAYS = 2
+    main = train.main if sys.argv[1].startswith("--") else faults.main
+    process.run(functools.partial(main, stop=StopFlag(True)), sys.argv[1:])
