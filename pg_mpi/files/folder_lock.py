@@ -21,7 +21,6 @@ from pg_mpi.config.errors import RunError, SystemFault, system_faults
 from pg_mpi.files.atomic_file import write_json
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
-TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 
 
@@ -59,7 +58,7 @@ class FolderLock:
         except OSError as error:
             if error.errno in UNSUPPORTED:
                 return self._take_ownership()
-            if error.errno not in TAKEN:
+            if error.errno != errno.EWOULDBLOCK:
                 raise
             holder = self._read_name().strip() or "another process"
             return f"{holder}: stop that trainer or give another --run-dir"
@@ -126,7 +125,7 @@ def take_lock(folder: str, name: str) -> IO[str] | None:
             return file
         except OSError as error:
             file.close()
-            if error.errno in TAKEN:
+            if error.errno == errno.EWOULDBLOCK:
                 return None
             if error.errno in UNSUPPORTED:
                 raise SystemFault(f"{folder} cannot be locked ({error.strerror}): use a folder with locks") from None

@@ -35,8 +35,8 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
 
 
 def test_few_ranks_divide_nothing():
-    assert [dividing.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 1, 8, 24]
-    assert [dividing.dividing(24, most) for most in (7, 8, 11, 12)] == [1, 8, 8, 12]
+    assert [dividing.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 7, 8, 24]
+    assert [dividing.dividing(24, most) for most in (3, 4, 7, 11, 12)] == [1, 4, 6, 8, 12]
 
 
 def test_group_of_a_study_divides_nothing():

@@ -369,7 +369,14 @@ def test_lock_holds_without_the_name_of_its_holder(tmp_path, monkeypatch):
         lock.check()
 
 
-@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.ENOSYS, 1)])
+def test_refused_lock_of_a_run_folder_is_no_lock_of_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.EACCES))
+    with pytest.raises(SystemFault, match="Permission denied") as caught:
+        RunFolder(str(tmp_path)).open()
+    assert caught.value.code == 1
+
+
+@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.EACCES, 1), (errno.ENOSYS, 1)])
 def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
     monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
     with pytest.raises(SystemFault, match="cannot be locked") as caught:
