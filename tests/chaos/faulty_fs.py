@@ -157,7 +157,7 @@ class Mounted:
             folder.mkdir(parents=True, exist_ok=bool(inside))
         self.set()
         line = [sys.executable, __file__, self.backing, self.folder, self._control, self._log, delay]
-        self._server = subprocess.Popen([*inside, *map(str, line)])
+        self._server = subprocess.Popen([*inside, *map(str, line)], start_new_session=True)  # Ctrl-C leaves it mounted
         deadline = time.monotonic() + 20
         while subprocess.run([*inside, "mountpoint", "-q", self.folder]).returncode:
             assert self._server.poll() is None and time.monotonic() < deadline, "the file system is not mounted"

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +34,10 @@ def fault(name, tries, full=None):
 
 
 class Outcome:
-    """Counts of the tries of a fault and of their failures. ``notes`` describe the failures."""
+    """Counts of the tries of a fault and of their failures, which are printed at once."""
 
     def __init__(self, name):
-        self.name, self.tries, self.worst, self.notes = name, 0, 0.0, []
+        self.name, self.tries, self.worst = name, 0, 0.0
         self.failures = dict.fromkeys(("lost", "hung", "wrong"), 0)
 
     @contextlib.contextmanager
@@ -50,7 +51,10 @@ class Outcome:
             kind = next((kind for kind in self.failures if text.startswith(kind)), "wrong")
             self.failures[kind] += 1
             short = text if len(text) < 900 else f"{text[:300]} ... {text[-600:]}"  # a traceback ends with its error
-            self.notes.append(f"{kind} in try {self.tries}: {short}")
+            print(f"    {kind} in try {self.tries}: {short}", file=sys.stderr, flush=True)
+        except BaseException:  # stopped
+            self.tries -= 1
+            raise
 
     @contextlib.contextmanager
     def recovery(self):
