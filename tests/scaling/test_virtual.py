@@ -23,7 +23,7 @@ def virtual(cwd, *args, **options):
     return run([sys.executable, "-m", "scaling.model.virtual", *map(str, args)], cwd, **options)
 
 
-@pytest.mark.parametrize("ranks, flags", [(1, GAMES), (2, [*STEPS, *GAMES]), (4, GAMES)])
+@pytest.mark.parametrize("ranks, flags", [(1, GAMES), (2, [*STEPS, *GAMES]), (4, [*GAMES, "--reproducible"])])
 def test_weights_equal_those_of_real_ranks(tmp_path, ranks, flags):
     real = run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *flags), tmp_path)
     assert real.returncode == 0, real.stderr
