@@ -105,8 +105,8 @@ def cases(mounted, folder, tries, seed):
                 for ever in (False, True)
             ]
             rng.shuffle(rules)
-            found += enumerate(rules)
-    found = [case for _, case in sorted(found, key=lambda pair: pair[0])]
+            found += [(number, rng.random(), rule) for number, rule in enumerate(rules)]
+    found = [case for *_, case in sorted(found, key=lambda each: each[:2])]
     print(f"    {len(found):,} calls and errors, {min(tries, len(found)):,} of them tried", file=sys.stderr, flush=True)
     return found[:tries]
 
