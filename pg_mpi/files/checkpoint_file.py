@@ -63,15 +63,15 @@ class _Reader(io.FileIO):
             return super().readinto(buffer)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with self._noting():
+        with self._noting(errno.EINVAL):  # to before the start of a file that is too short
             return super().seek(offset, whence)
 
     @contextlib.contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _noting(self, *harmless: int) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if error.errno != errno.EINVAL:  # a seek to before the start of a file that is too short
+            if error.errno not in harmless:
                 self.fault = error
             raise
 
