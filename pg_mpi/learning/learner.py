@@ -5,7 +5,7 @@ cover only the parameter rows that the samples of any rank use.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
-from pg_mpi.learning.optimizer_steps import DividedStep, OptimizerStep, WholeStep
+from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.update_buffers import UpdateBuffers
-from pg_mpi.mpi.interface import Collectives, Divisible
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.interface import Network
 
 
@@ -55,9 +55,7 @@ class Learner:
         self._store, self.sources = store, sources
         self.policy, self.optimizer = store.policy, store.optimizer
         self._config, self._world, self._phases = config, world, phases
-        self._optimizer_step: OptimizerStep = (
-            DividedStep(store, cast(Divisible, world), phases, group) if group > 1 else WholeStep(store, world, phases)
-        )
+        self._optimizer_step = make_step(store, world, phases, group)
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.kept = self.counters()
 
@@ -88,7 +86,6 @@ class Learner:
         self._optimizer_step.open(buffers)
         for source in self.sources:
             source.learn(buffers, self.step)
-        self._optimizer_step.close(buffers)
         metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
@@ -155,7 +152,7 @@ class Learner:
         used = self.sources[0].used_rows()
         for source in self.sources[1:]:
             used |= source.used_rows()
-        with self._phases("wait"):
+        with self._phases("wait"):  # shared buffers are free once all ranks are here
             self._world.barrier()
         with self._phases("allreduce"):
             return np.flatnonzero(self._world.max_(used))

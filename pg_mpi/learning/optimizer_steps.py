@@ -1,18 +1,20 @@
 """Exchange of a gradient, and the optimizer step along it: of all touched parameters on every rank, or divided.
 
     WholeStep     Allreduce → every rank steps all
-    DividedStep   Reduce-scatter within a group of ranks, Allreduce between the groups → each rank of the group steps
-                  its part → Allgather within the group
+    DividedStep   each rank of a host sums its part of the gradients → Allreduce between hosts → it steps its part
 
-In a group of n ranks each rank then does 1/n of the work and of the traffic through the memory that the ranks of a node
-share. The optimizer's state is gathered once per update, so that every rank has all of it.
-Source: Rajbhandari et al., "ZeRO" (2020), whose ranks also keep only their part of the state.
+With n ranks on a host each then does 1/n of the work and of the traffic through the host's memory. The gradients of the
+ranks, the parameters and the optimizer's state of an update are in memory that they share: nothing is sent within a host,
+and there is one copy of the parameters. Between updates every rank has its own.
+Source: Rajbhandari et al., "ZeRO" (2020), for ranks without shared memory.
 """
 
-from typing import Protocol
+import sys
+from typing import Protocol, cast
 
 import numpy as np
 
+from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import Phases
@@ -25,7 +27,7 @@ class OptimizerStep(Protocol):
     """Collective: every rank must call each method."""
 
     def open(self, buffers: UpdateBuffers) -> None:
-        """Prepare the steps of an update."""
+        """Prepare the steps of an update. No rank reads the buffers of the update before any more."""
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
         """Sum the gradient over ranks and step along it, clipped to the norm ``limit``.
@@ -37,8 +39,17 @@ class OptimizerStep(Protocol):
             the norm before clipping, and the weight over all ranks; None without a step if all weights are 0.
         """
 
-    def close(self, buffers: UpdateBuffers) -> None:
-        """Make ``buffers`` equal on all ranks after the last step of an update."""
+
+def make_step(store: ParameterStore, world: Collectives, phases: Phases, group: int) -> OptimizerStep:
+    """The step that ``group`` ranks divide, or where they lack shared memory, whole steps. Collective."""
+    if group > 1:
+        try:
+            return DividedStep(store, cast(Divisible, world), phases, group)
+        except OSError as error:
+            if world.rank == 0:
+                reason = f"pg_mpi: warning: no shared memory for the optimizer's steps ({error}): training is slower"
+                print(reason, file=sys.stderr, flush=True)
+    return WholeStep(store, world, phases)
 
 
 class WholeStep:
@@ -62,43 +73,56 @@ class WholeStep:
         with self._phases("optimizer"):
             return self._store.step(buffers, limit), float(buffers.buffer[-1])
 
-    def close(self, buffers: UpdateBuffers) -> None:
-        """Do nothing: all ranks took the same steps."""
-
 
 class DividedStep:
-    """Each rank of a group steps a part of the touched parameters. See ``OptimizerStep`` for the methods.
+    """Each rank of a host steps a part of the touched parameters. See ``OptimizerStep`` for the methods.
 
     Args:
-        group: number of consecutive ranks that divide the step; it divides the number of ranks.
+        group: number of consecutive ranks that divide the step, all on one host; it divides the number of ranks.
+
+    Raises ``OSError`` on all ranks if a host lacks the memory.
     """
 
     def __init__(self, store: ParameterStore, world: Divisible, phases: Phases, group: int) -> None:
         self._store, self._world, self._phases, self._each = store, world, phases, group
         self._group, self._others = world.split(group)
+        self._gradients, self._memory = world.on_every(self._share)
+
+    def _share(self) -> tuple[Floats, Floats]:
+        """Arrays for all parameters: a gradient of each rank, and the parameters and the optimizer's state."""
+        slots, size = self._store.optimizer.state.shape
+        dtype = self._store.optimizer.state.dtype
+        gradients = self._group.share((self._each, size + 1), np.float64 if self._store.exact else dtype)
+        return gradients, self._group.share((1 + slots, size), dtype)
 
     def open(self, buffers: UpdateBuffers) -> None:
-        """Divide the touched parameters in whole blocks."""
-        blocks, rank = blocks_of(buffers.theta.size), self._group.rank
-        cuts = blocks * np.arange(self._each + 1) // self._each
-        self._blocks, self._own_blocks = blocks, slice(cuts[rank], cuts[rank + 1])
-        cuts = np.minimum(cuts * BLOCK, buffers.theta.size)
-        self._counts, self._part = np.diff(cuts), slice(cuts[rank], cuts[rank + 1])
-        self._summed = np.empty(self._counts[rank], buffers.buffer.dtype)
+        """Divide the touched parameters in whole blocks, and move ``buffers`` into the shared memory."""
+        size, rank = buffers.theta.size, self._group.rank
+        cuts = blocks_of(size) * np.arange(self._each + 1) // self._each
+        self._blocks = slice(cuts[rank], cuts[rank + 1])
+        cuts = np.minimum(cuts * BLOCK, size)
+        self._part = slice(cuts[rank], cuts[rank + 1])
+        memory = self._memory[:, :size]
+        memory[0, self._part] = buffers.theta[self._part]
+        memory[1:, self._part] = buffers.state[:, self._part]
+        buffers.place(memory[0], memory[1:], self._gradients[rank, : size + 1])
+        self._summed = np.empty_like(buffers.buffer[self._part])
+        with self._phases("wait"):
+            self._group.barrier()
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
         """See ``OptimizerStep``. Raises ``RunError`` on all ranks if a sum is too large for ``--reproducible``."""
-        with self._phases("wait"):  # for the last rank
+        with self._phases("wait"):  # for the last gradient
             samples = float(self._world.sum_(np.array([weight], dtype=np.float64))[0])
         if not samples:
             return None
         with self._phases("allreduce"):
-            self._group.sum_parts(buffers.buffer[:-1], self._summed, self._counts)
+            self._group.sum_rows(self._gradients, self._part, self._summed)
             self._others.sum_(self._summed)
         with self._phases("optimizer"):
             gradient = buffers.mean(self._summed, samples, self._part)
-            sums = np.zeros(self._blocks + 1)
-            sums[self._own_blocks] = block_sums(gradient, gradient)
+            sums = np.zeros(blocks_of(buffers.theta.size) + 1)
+            sums[self._blocks] = block_sums(gradient, gradient)
             sums[-1] = buffers.too_large(self._summed)
         with self._phases("allreduce"):
             self._group.sum_(sums)
@@ -108,11 +132,5 @@ class DividedStep:
         with self._phases("optimizer"):
             self._store.step_part(buffers, gradient, norm, limit, self._part)
         with self._phases("allreduce"):
-            self._group.gather_parts_(buffers.theta, self._counts)
+            self._group.barrier()  # all parts are stepped
         return norm, samples
-
-    def close(self, buffers: UpdateBuffers) -> None:
-        """Gather the optimizer's state."""
-        with self._phases("allreduce"):
-            for slot in buffers.state:
-                self._group.gather_parts_(slot, self._counts)

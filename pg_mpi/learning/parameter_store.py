@@ -24,10 +24,12 @@ class ParameterStore:
     Attributes:
         policy: ``close`` changes its ``theta`` and ``norm``.
         optimizer: ``close`` changes its ``state``.
+        exact: whether sums must not depend on their order.
     """
 
     def __init__(self, policy: Policy, optimizer: Optimizer, config: TrainConfig, divided: bool = False) -> None:
         self.policy, self.optimizer, self._config = policy, optimizer, config
+        self.exact = config.reproducible
         self._dot = dot_of_blocks if divided or config.reproducible else dot
 
     def open(self, rows: NDArray[np.int64], anneal: float, rate: float) -> UpdateBuffers:

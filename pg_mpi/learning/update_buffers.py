@@ -51,11 +51,16 @@ class UpdateBuffers:
 
     def clear(self) -> None:
         """Allocate the buffers, without a gradient."""
-        self.buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
-        self.out = np.empty_like(self.theta) if self.exact else self.buffer[:-1]
+        buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
+        self.place(self.theta, self.state, buffer)
         self._units = np.empty(self.theta.size) if self.exact else None
         self.noise = GradientNoise()
         self.empty, self.norms, self.skipped, self.flops = True, [], False, 0
+
+    def place(self, theta: Floats, state: Floats, buffer: Floats) -> None:
+        """Use these arrays: ``theta`` (n,), ``state`` (k, n), ``buffer`` (n + 1,)."""
+        self.theta, self.state, self.buffer = theta, state, buffer
+        self.out = np.empty_like(theta) if self.exact else buffer[:-1]
 
     def add_gradient(self, policy: Policy, x: Any, hidden: Any, d_outputs: Floats) -> None:
         """Add the gradient of a loss, from its derivative by the outputs ``d_outputs`` (n, A + 1).

@@ -76,8 +76,8 @@ class Divisible(Collectives, Protocol):
     def split(self, each: int) -> "tuple[Divisible, Divisible]":
         """The ``each`` consecutive ranks around this one, and the ranks with its place among theirs."""
 
-    def sum_parts(self, array: Array, out: Array, counts: Array) -> Array:
-        """Write this rank's part of the sum of ``array`` over ranks into ``out``. ``counts``: elements of each."""
+    def share(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of zeros that all ranks share. Raises ``OSError`` on all ranks if there can be none."""
 
-    def gather_parts_(self, array: Array, counts: Array) -> Array:
-        """Replace ``array`` by the parts of all ranks, each from its own. ``counts``: elements of each."""
+    def sum_rows(self, rows: Array, part: slice, out: Array) -> Array:
+        """Write the sum of the ranks' rows of a shared array into ``out``. Not collective."""

@@ -129,26 +129,24 @@ class World(ShrinkingWorld):
         group, place = divmod(self.rank, each)
         return World(self._comm.Split(group, self.rank)), World(self._comm.Split(place, self.rank))
 
-    def sum_parts(self, array: "Array", out: "Array", counts: "Array") -> "Array":
-        """Reduce_scatter: write this rank's part of the sum of the 1-d ``array`` over ranks into ``out``.
+    def share(self, shape: tuple[int, ...], dtype: Any) -> "Array":
+        """Allocate an array of zeros that all ranks share, which must be on one host.
 
-        ``counts``: int (ranks,), the elements of each rank's part, in rank order.
+        Raises ``OSError`` on all ranks. See ``shared_memory``.
         """
-        if self.size == 1:
-            out[...] = array
-            return out
-        from mpi4py import MPI
+        from pg_mpi.mpi.shared_memory import shared_array
 
-        self._comm.Reduce_scatter(array, out, cast(Any, counts), op=MPI.SUM)
+        return shared_array(self, shape, dtype)
+
+    def sum_rows(self, rows: "Array", part: slice, out: "Array") -> "Array":
+        """Write the sum of the rows of all ranks, in rank order, into ``out``. Not collective.
+
+        ``rows``: (ranks, n), shared; ``part``: of the n columns.
+        """
+        out[...] = rows[0, part]
+        for row in rows[1:]:
+            out += row[part]
         return out
-
-    def gather_parts_(self, array: "Array", counts: "Array") -> "Array":
-        """Allgatherv: replace the 1-d ``array`` by all ranks' parts, in place; ``counts``: as in ``sum_parts``."""
-        if self.size > 1:
-            from mpi4py import MPI
-
-            self._comm.Allgatherv(MPI.IN_PLACE, [array, counts])
-        return array
 
     def gather(self, item: Any) -> list[Any] | None:
         """Gather: a list of every rank's ``item`` in rank order on rank 0; None elsewhere."""

@@ -41,8 +41,7 @@ def three_steps(world, kind, size, fault, *group):
             done.append(step.step(buffers, world.rank + 1.0, 0.5))
         except RunError as error:
             return str(error)
-    step.close(buffers)
-    digest = hashlib.sha256(theta.tobytes() + buffers.state.tobytes()).hexdigest()
+    digest = hashlib.sha256(buffers.theta.tobytes() + buffers.state.tobytes()).hexdigest()
     return f"{digest} {done} {optimizer.steps}"
 
 

@@ -122,15 +122,13 @@ class StubWorld:
         self._parts = tuple(map(StubWorld, self._world.split(each)))
         return self._parts
 
-    def sum_parts(self, array, out, counts):
-        if not self.local:
-            return self._world.sum_parts(array, out, counts)
-        first = counts[: self.rank].sum()
-        out[...] = array[first : first + len(out)] * self.size
-        return out
+    def share(self, shape, dtype):
+        return self._world.share(shape, dtype)
 
-    def gather_parts_(self, array, counts):
-        return array if self.local else self._world.gather_parts_(array, counts)
+    def sum_rows(self, rows, part, out):
+        if not self.local:
+            return self._world.sum_rows(rows, part, out)
+        return np.multiply(rows[self.rank, part], self.size, out=out)
 
     def sum_(self, array):
         if not self.local:
