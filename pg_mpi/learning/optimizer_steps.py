@@ -3,9 +3,9 @@
     WholeStep     Allreduce → every rank steps all
     DividedStep   each rank of a host sums its part of the gradients → Allreduce between hosts → it steps its part
 
-With n ranks on a host each then does 1/n of the work and of the traffic through the host's memory. The gradients of the
-ranks, the parameters and the optimizer's state of an update are in memory that they share: nothing is sent within a host,
-and there is one copy of the parameters. Between updates every rank has its own.
+With n ranks on a host each then does 1/n of the work and of the traffic through the host's memory. Gradients,
+parameters and optimizer state of an update are in memory that the ranks share, so nothing is sent within a host.
+Between updates every rank has its own parameters and state.
 Source: Rajbhandari et al., "ZeRO" (2020), for ranks without shared memory.
 """
 

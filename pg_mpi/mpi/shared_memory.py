@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from pg_mpi.mpi.interface import Collectives
 
-FOLDER, PREFIX = "/dev/shm", "pg_mpi-"
+FOLDER, PREFIX = "/dev/shm", "pg_mpi_shared."
 
 
 def shared_array(world: Collectives, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Allocate an array of zeros. Collective: every rank of ``world`` must call this, all on one host.
 
-    Rank i reserves the i-th of as many equal pieces, so that it is near the rank's core. The memory is free again when
-    the ranks have ended, however they end.
+    Rank i reserves the i-th of as many equal pieces, so that it is near the rank's core. The file has no name once all
+    have mapped it, so the memory is free when they have ended, however they end.
 
     Raises ``OSError`` on all ranks if there is too little memory, or none to be shared.
     """

@@ -75,9 +75,14 @@ def allreduce(ranks, size, network):
     return min(ring, doubling, halving)
 
 
-def two_levels(ranks, size, node, memory, network):
-    """Seconds of an Allreduce within nodes of ``node`` ranks plus one between nodes, which have one link each."""
-    inside = allreduce(min(ranks, node), size, memory) if node > 1 else 0.0
+def two_levels(ranks, size, node, memory, network, shared=False):
+    """Seconds of an Allreduce within nodes of ``node`` ranks plus one between nodes, which have one link each.
+
+    ``shared``: the arrays are in memory that a node's ranks share, and each rank reads its part of all of them.
+    """
+    inside = 0.0
+    if node > 1:
+        inside = allreduce(min(ranks, node), 8 if shared else size, memory) + shared * memory.beta * size
     return inside + allreduce(-(-ranks // node), size, network)
 
 

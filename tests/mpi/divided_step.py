@@ -2,22 +2,25 @@
 
 Usage: CASES, a JSON list of [GROUP, SIZE, FAULT]. Every rank has a random gradient of SIZE parameters in each of three
 steps. FAULT spoils the last element of the last rank's second gradient: none, nan, or overflow, which is too large for
-exact sums.
+exact sums. With "full" the last rank finds no room in shared memory, and all ranks must take whole steps instead.
 """
 
+import errno
 import hashlib
 import json
+import os
 import sys
 
 import numpy as np
+import pytest
 
 from pg_mpi.config.errors import RunError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.optimizer import Adam
-from pg_mpi.learning.optimizer_steps import DividedStep, WholeStep
+from pg_mpi.learning.optimizer_steps import DividedStep, WholeStep, make_step
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.update_buffers import UpdateBuffers
-from pg_mpi.mpi import process
+from pg_mpi.mpi import process, shared_memory
 from pg_mpi.run.phase_timer import PhaseTimer
 
 SPOILED = {"nan": np.nan, "overflow": 1e7}
@@ -45,8 +48,29 @@ def three_steps(world, kind, size, fault, *group):
     return f"{digest} {done} {optimizer.steps}"
 
 
+def full_memory(world, size, group):
+    """Assert that all ranks take whole steps if the shared memory of one is full."""
+
+    def full(file, first, length):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_memory, "PREFIX", prefix := "pg_mpi_full.")  # of no other test
+        if world.rank == world.size - 1:
+            patch.setattr(os, "posix_fallocate", full)
+        step = make_step(ParameterStore(None, Adam(size), TrainConfig()), world, PhaseTimer(), group)
+    assert isinstance(step, WholeStep), f"rank {world.rank}"
+    world.barrier()
+    if world.rank == 0:
+        left = [name for name in os.listdir(shared_memory.FOLDER) if name.startswith(prefix)]
+        print(f"left: {left}")
+
+
 def main(world, argv):
     for group, size, fault in json.loads(argv[0]):
+        if fault == "full":
+            full_memory(world, size, group)
+            continue
         whole = three_steps(world, WholeStep, size, fault)
         divided = three_steps(world, DividedStep, size, fault, group)
         found = world.gather_all((whole, divided))

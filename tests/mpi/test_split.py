@@ -85,3 +85,11 @@ def test_divided_steps_have_the_bits_of_whole_ones(tmp_path, ranks, cases, said)
     for case, expected, line in zip(cases, said, run_script(ranks, "divided_step.py", cases, tmp_path), strict=True):
         assert expected in line
         assert "nan" not in case or line.endswith(" 2"), "a step along NaN"
+
+
+def test_full_shared_memory_means_whole_steps_on_all_ranks(tmp_path):
+    script = str(Path(__file__).with_name("divided_step.py"))
+    result = run([*mpirun_command(4), sys.executable, script, json.dumps([(2, 100, "full")])], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "left: []\n"
+    assert result.stderr.count("no shared memory for the optimizer's steps ([Errno 28] No space left on device)") == 1

@@ -65,6 +65,8 @@ def test_ranks_of_a_node_share_one_link():
     expected = allreduce(4, 10**6, memory) + allreduce(3, 10**6, NET)
     assert two_levels(12, 10**6, 4, memory, NET) == pytest.approx(expected)
     assert two_levels(3, 10**6, 4, memory, NET) == pytest.approx(allreduce(3, 10**6, memory))
+    expected = 10**6 / 5e9 + allreduce(4, 8, memory) + allreduce(3, 10**6, NET)
+    assert two_levels(12, 10**6, 4, memory, NET, shared=True) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 6])

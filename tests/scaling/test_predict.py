@@ -76,7 +76,7 @@ def test_ranks_of_a_node_divide_the_step_and_share_its_memory(monkeypatch):
     free = predict(COSTS, 4, FREE)
     assert free["update_s"] == pytest.approx(played + 32 * (2e6 * (1e-9 + 2e-9 / 4) + 5e-4), rel=1e-4)
     scarce = predict(COSTS, 4, FREE, memory=1e9)
-    learned = 32 * (4 * 2e6 * (3 + 4 + 33 / 4) * 1e-9 + 5e-4)  # gradient, exchange, step
+    learned = 32 * (4 * 2e6 * (3 + 1 + 33 / 4) * 1e-9 + 5e-4)  # gradient, exchange, step
     assert scarce["update_s"] == pytest.approx(played + learned, rel=1e-4)
     assert scarce["optimizer_fraction"] == pytest.approx(32 * 2e6 * 33e-9 / scarce["update_s"], rel=1e-4)
     apart = predict(COSTS, 4, FREE, node=2)  # two nodes of two ranks

@@ -31,6 +31,7 @@ def test_removes_stale_segments_only(folders):
     ended = subprocess.Popen(["true"])
     ended.wait()
     write_file(memory / "sm_segment.node-1.0.63760001.3")
+    write_file(memory / "pg_mpi_shared.a_1bcdef")
     kept = {write_file(memory / "sm_segment.node-1.0.63760001.4", old=False), write_file(memory / "sem.other")}
     mapped = write_file(memory / "sm_segment.node-1.0.63760001.5")
     for name, kind in ((f"ompi.{ended.pid}", "ended"), (f"ompi.{os.getpid()}", "running"), ("ompi.vm.0", "other")):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 OLD = 60.0  # seconds
 #: Of Open MPI (host, user, job, rank), and of ``shared_memory``.
-SEGMENT = re.compile(r"sm_segment\..+\.\d+\.[0-9a-f]+\.\d+|pg_mpi-\w+")
+SEGMENT = re.compile(r"sm_segment\..+\.\d+\.[0-9a-f]+\.\d+|pg_mpi_shared\.\w{8}")
 FOLDER = re.compile(r"(?:ompi|prted?)\.(\d+)")  # the process of mpirun
 #: In containers processes are hidden or have other numbers, so folders are kept. Segments are removed there too: a
 #: process that maps one keeps it.

@@ -23,6 +23,7 @@ DRAWS = 2_000_000  # games, over all simulated rounds
 TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
 COUNTS = 2 * 8 * 100 + 5 * 8  # bytes that are reduced after a round: the newest games, and sums
 GRADIENT, EXCHANGE, STEP = 3, 4, 33  # passes of a rank over an array of the size of the gradient
+SHARED = 1  # passes of an exchange in shared memory
 SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
 
 
@@ -81,7 +82,8 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     stepping = exchanges * max(turns * size * costs.step_s, passing(STEP, size)) / group
     own = sum(each.max() for each in done) + gradients + stepping
     wait = sum(each.max() - each.mean() for each in done)
-    sent = exchanges * max(two_levels(ranks, size, node, *networks), passing(EXCHANGE, size) if ranks > 1 else 0.0)
+    passes = 0 if ranks == 1 else SHARED if group > 1 else EXCHANGE
+    sent = exchanges * max(two_levels(ranks, size, node, *networks, shared=group > 1), passing(passes, size))
     touched = two_levels(ranks, costs.most_bytes / 4 / settings["hidden"], node, *networks)
     small = (SMALL + 2 * epochs + 2 * exchanges) * two_levels(ranks, 8, node, *networks)
     counters = two_levels(ranks, COUNTS, node, *networks)

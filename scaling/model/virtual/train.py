@@ -6,6 +6,7 @@ The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``sca
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.signals import StopFlag
+from pg_mpi.run.dividing import dividing
 from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import loop
 from scaling import cli
@@ -21,7 +22,12 @@ def main(argv):
     config, given = parse_train(argv[4:])
     pinning.pin_threads()
     parts = SharedParts(node)
-    hub = Hub(ranks, lambda size: two_levels(ranks, size, node, NAMED["memory"], network), crowd=ranks / cores)
+    shared = dividing(ranks, ranks // -(-ranks // node)) > 1
+
+    def exchange(size):
+        return two_levels(ranks, size, node, NAMED["memory"], network, shared)
+
+    hub = Hub(ranks, exchange, crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
     return codes[0]
 
