@@ -47,8 +47,8 @@ def make_step(store: ParameterStore, world: Collectives, phases: Phases, group: 
             return DividedStep(store, cast(Divisible, world), phases, group)
         except OSError as error:
             if world.rank == 0:
-                reason = f"pg_mpi: warning: no shared memory for the optimizer's steps ({error}): training is slower"
-                print(reason, file=sys.stderr, flush=True)
+                line = f"no shared memory for the optimizer's steps ({error}): slower than with a larger /dev/shm"
+                print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)
     return WholeStep(store, world, phases)
 
 
