@@ -14,6 +14,7 @@ as JSON. The exit code is 1 if anything was lost, hung or wrong.
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -55,6 +56,8 @@ def main():
     )
     parser.add_argument("--table", metavar="FILE", nargs="+", help="only print such files as a Markdown table")
     args = parser.parse_args()
+    for stop in (signal.SIGINT, signal.SIGTERM):  # a shell makes its background jobs ignore SIGINT
+        signal.signal(stop, signal.default_int_handler)
     if args.table:
         return table([json.loads(Path(file).read_text()) for file in args.table])
     full = args.full or os.environ.get("CHAOS") == "full"
