@@ -72,7 +72,7 @@ def content(place):
     return {str(path.relative_to(place)): path.read_bytes() for path in (place / "run").rglob("*.npz")}
 
 
-@fault("file system: the N-th call on the run folder fails (root only)", tries=32, full=2400)
+@fault("file system: the N-th call on the run folder fails (root only)", tries=16, full=2400)
 def failing_calls(outcome, folder, tries, seed):
     """Trains, resumes, evaluates, reports and tunes on a FUSE file system, then runs the same without the fault."""
     if not usable():
@@ -155,7 +155,7 @@ def attempt(mounted, folder, command, begun, rule):
         assert not left, f"wrong: {case}: {left} remain"
 
 
-@fault("file system: two trainers where it has no locks (root only)", tries=2, full=10)
+@fault("file system: two trainers where it has no locks (root only)", tries=1, full=10)
 def no_locks(outcome, folder, tries, seed):
     """The second is refused. After a kill -9 only the same job continues."""
     if not usable():
@@ -176,7 +176,7 @@ def no_locks(outcome, folder, tries, seed):
                 assert not (place / "owner").exists(), "wrong: the owner's file stays after an orderly end"
 
 
-@fault("file system: two trainers where every lock is granted (root only)", tries=2, full=10)
+@fault("file system: two trainers where every lock is granted (root only)", tries=1, full=10)
 def granted_locks(outcome, folder, tries, seed):
     """The second continues, and the first writes nothing more."""
     if not usable():

@@ -20,14 +20,14 @@ from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.run.env_states import Layout
 
 
-@fault("file system: loss of power at any call of a run (root only)", tries=1000, full=100_000)
+@fault("file system: loss of power at any call of a run (root only)", tries=200, full=100_000)
 def lost_power(outcome, folder, tries, seed):
     """Each state must load a checkpoint that is at least the acknowledged one, with whole metrics; some are resumed."""
     if usable():
         lose_power(outcome, folder, tries, seed, "train")
 
 
-@fault("file system: loss of power at any call of a run with parts (root only)", tries=1000, full=100_000)
+@fault("file system: loss of power at any call of a run with parts (root only)", tries=200, full=100_000)
 def lost_power_with_parts(outcome, folder, tries, seed):
     """The same for two ranks that each write a part."""
     if usable():
