@@ -84,7 +84,7 @@ class DividedStep:
     """
 
     def __init__(self, store: ParameterStore, world: Divisible, phases: Phases, group: int) -> None:
-        self._store, self._world, self._phases, self._each = store, world, phases, group
+        self._store, self._world, self._phases = store, world, phases
         self._group, self._others = world.split(group)
         self._gradients, self._memory = world.on_every(self._share)
 
@@ -92,13 +92,13 @@ class DividedStep:
         """Arrays for all parameters: a gradient of each rank, and the parameters and the optimizer's state."""
         slots, size = self._store.optimizer.state.shape
         dtype = self._store.optimizer.state.dtype
-        gradients = self._group.share((self._each, size + 1), np.float64 if self._store.exact else dtype)
+        gradients = self._group.share((self._group.size, size + 1), np.float64 if self._store.exact else dtype)
         return gradients, self._group.share((1 + slots, size), dtype)
 
     def open(self, buffers: UpdateBuffers) -> None:
         """Divide the touched parameters in whole blocks, and move ``buffers`` into the shared memory."""
         size, rank = buffers.theta.size, self._group.rank
-        cuts = blocks_of(size) * np.arange(self._each + 1) // self._each
+        cuts = blocks_of(size) * np.arange(self._group.size + 1) // self._group.size
         self._blocks = slice(cuts[rank], cuts[rank + 1])
         cuts = np.minimum(cuts * BLOCK, size)
         self._part = slice(cuts[rank], cuts[rank + 1])
