@@ -72,7 +72,7 @@ def content(place):
     return {str(path.relative_to(place)): path.read_bytes() for path in (place / "run").rglob("*.npz")}
 
 
-@fault("file system: the N-th call on the run folder fails (root only)", tries=16, full=2400)
+@fault("file system: the N-th call on the run folder fails (root only)", tries=8, full=2400)
 def failing_calls(outcome, folder, tries, seed):
     """Trains, resumes, evaluates, reports and tunes on a FUSE file system, then runs the same without the fault."""
     if not usable():

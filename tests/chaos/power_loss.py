@@ -20,14 +20,14 @@ from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.run.env_states import Layout
 
 
-@fault("file system: loss of power at any call of a run (root only)", tries=200, full=100_000)
+@fault("file system: loss of power at any call of a run (root only)", tries=100, full=100_000)
 def lost_power(outcome, folder, tries, seed):
     """Each state must load a checkpoint that is at least the acknowledged one, with whole metrics; some are resumed."""
     if usable():
         lose_power(outcome, folder, tries, seed, "train")
 
 
-@fault("file system: loss of power at any call of a run with parts (root only)", tries=200, full=100_000)
+@fault("file system: loss of power at any call of a run with parts (root only)", tries=100, full=100_000)
 def lost_power_with_parts(outcome, folder, tries, seed):
     """The same for two ranks that each write a part."""
     if usable():
@@ -89,7 +89,7 @@ def resume(place, command, whole):
     assert updates(place / "run") == [1, 2, 3, 4], "lost: metrics after resuming"
 
 
-@fault("file system: kill -9 and loss of what is not synced, until the run is finished (root only)", tries=6, full=200)
+@fault("file system: kill -9 and loss of what is not synced, until the run is finished (root only)", tries=4, full=200)
 def lost_again_and_again(outcome, folder, tries, seed):
     """The run ends as one without a loss, and what a finished run has written is durable."""
     if not usable():
