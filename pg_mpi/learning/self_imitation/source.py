@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.random_streams import REPLAY, stream
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.advantages import discounted_returns
+from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.gradient_source import RankState, State, Step
 from pg_mpi.learning.phases import Phases
 from pg_mpi.learning.sample_groups import SampleGroup
-from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
-from pg_mpi.learning.self_imitation.sum_tree import Floats, Integers
+from pg_mpi.learning.self_imitation.replay_buffer import SIZE, Integers, ReplayBuffer
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
@@ -56,12 +55,15 @@ class SelfImitation:
         self._groups, self._sums = groups, np.zeros(len(NAMES) + 1)
         rank, size = self._world.rank, self._world.size
         mine = (rank + 1) * BATCH // size - rank * BATCH // size
-        count = min(mine, len(self.replay))
-        self._drawn = [self._draw(count) for _ in range(UPDATES)] if count else []
+        count = min(mine, len(self.replay) // UPDATES)
+        self._drawn = []
+        if count:
+            drawn = self.replay.draw(UPDATES * count, self._rng)
+            self._drawn = [self._batch(places) for places in np.split(drawn, UPDATES)]
 
-    def _draw(self, count: int) -> list[Any]:
-        """Draw ``count`` transitions: [x, actions, returns], with ``x`` on the parameter rows."""
-        observed, counts, actions, returns = self.replay.read(self.replay.draw(count, self._rng))
+    def _batch(self, places: Integers) -> list[Any]:
+        """The transitions at ``places``: [x, actions, returns], with ``x`` on the parameter rows."""
+        observed, counts, actions, returns = self.replay.read(places)
         return [self._policy.gathered(observed, counts), actions, returns.astype(self._policy.theta.dtype)]
 
     def used_rows(self) -> NDArray[np.uint8]:
@@ -111,7 +113,6 @@ class SelfImitation:
         complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
         rewards = learned(trajectory, self._config.rewards, self._policy.norm)
         returns = discounted_returns(rewards, trajectory.ends, self._config.gamma)[:complete]
-        returns = np.clip(returns, -self.replay.limit, self.replay.limit)
         counts = trajectory.counts[:complete]
         self.replay.add(trajectory.observed[: counts.sum()], counts, trajectory.actions[:complete], returns)
 
