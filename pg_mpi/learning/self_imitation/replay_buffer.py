@@ -4,8 +4,8 @@ A transition holds the active inputs (in the smallest integer type that fits), t
 allocated at once: ``capacity`` transitions, and ``ROOM`` inputs for each. If observations are larger on average, fewer
 transitions fit, and the oldest are dropped earlier.
 
-A transition of return R is drawn in proportion to R + |min(m, 0)|, m the smallest return, so the worst return below 0 has
-weight 0.
+A transition of return R is drawn in proportion to R + |min(m, 0)|, m the smallest return, so the worst return below 0
+has weight 0.
 """
 
 from bisect import bisect_left
