@@ -17,7 +17,6 @@ from pg_mpi.files.figure_file import picture
 from pg_mpi.files.provenance import provenance
 from pg_mpi.mpi.launch import launch_env, mpirun
 from scaling.machine import cpu_model
-from scaling.measure import timed_run
 
 AGAIN = 75  # exit code after a signal: the same command resumes
 positive = real(0, open_low=True)
@@ -75,11 +74,16 @@ def check_training(words, *counts):
     return config, given
 
 
+def command_line(module, argv):
+    """A command as its results record it."""
+    return shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv])
+
+
 def facts(module, argv):
     """Provenance of a result: command, commit, time, versions, processor, usable hardware threads."""
     start = provenance(argv, None, None, None)
     return {
-        "command": shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv]),
+        "command": command_line(module, argv),
         **{name: start[name] for name in ("commit", "time", "versions")},
         "cpu": cpu_model(),
         "cores": mpirun.usable_threads(),
@@ -87,42 +91,15 @@ def facts(module, argv):
 
 
 def claim(folder, name, module, argv):
-    """Create the folder ``--out``, if it is given, for a command that overwrites ``name`` there.
-
-    Raises ``UsageError`` if another command wrote ``name``, to protect its result.
-    """
+    """Create the folder ``--out``, if it is given. Raises ``UsageError`` if its ``name`` is not of this command."""
     if not folder:
         return
     make_folder(folder)
-    path = Path(folder, name)
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: give another --out")
-    ours = _what([module, *argv])
-    if path.exists() and (theirs := _command_of(path)) != ours:
-        raise UsageError(f"{path} holds the result of another command ({theirs or 'unknown'}): give another --out")
-
-
-def _command_of(path):
-    """Return the command that wrote a result, or an empty string."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            line = json.loads(text)["command"]
-        else:
-            line = next(line for line in text.splitlines() if line.startswith("# command: ")).partition(": ")[2]
-        return _what(shlex.split(line.removeprefix("python ").removeprefix("-m ")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return ""
-
-
-def _what(words):
-    """Normalise a command: drop ``--out`` and ``--json``."""
-    kept, skip = [], False
-    for word in words:
-        if not skip and word != "--json" and word.split("=", 1)[0] != "--out":
-            kept.append(word)
-        skip = not skip and word == "--out"
-    return shlex.join(kept)
+    path, command = Path(folder, name), command_line(module, argv)
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    ours = f"# command: {command}\n" in text or f'"command": {json.dumps(command)}' in text
+    if path.exists() and not ours:
+        raise UsageError(f"{path} is not a result of this same command: give another --out, or move it away")
 
 
 def refuse_mpirun():
@@ -143,16 +120,6 @@ def check_flags(words, ours, refused):
             raise UsageError(f"unknown argument {given}{nearest(given, [*known, *settings])}: see --help")
         if settings[given] in refused:
             raise UsageError(f"{given} does not apply here: leave it out, see --help")
-
-
-def start(ranks, *words, codes=(0,)):
-    """Run a module on some ranks and return its output. Raises ``RuntimeError`` for exit codes not in ``codes``."""
-    command = [*mpirun.mpirun_command(ranks), sys.executable, "-m", *words]
-    print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
-    code, output, _ = timed_run.run(command, show_errors=True)
-    if code not in codes:
-        raise RuntimeError(f"exit code {code} of {' '.join(words[:3])} ...")
-    return output
 
 
 def write_result(args, name, text, result, saved=None, table=None, draw=None):

@@ -16,7 +16,7 @@ from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
 from pg_mpi.mpi.launch.nodes import host_file
 from scaling import cli
-from scaling.csv_io import read_parts
+from scaling.csv_io import read_csv, read_parts
 from scaling.measure import efficiency, timed_run
 from scaling.model import scaling_laws
 from scaling.pictures import speed
@@ -132,6 +132,12 @@ def _share(before):
     """Share of processor time since ``before`` that the host gave to other machines."""
     (stolen, ticks), now = before, timed_run.stolen()
     return round((now[0] - stolen) / max(now[1] - ticks, 1), 4)
+
+
+def read_speeds(path):
+    """Read a ``sweep.csv``: ranks and steps/s of each measurement, two lists. Raises ``UsageError``."""
+    rows, _ = read_csv(path, *KIND, positive=("ranks", "sps"))
+    return [row["ranks"] for row in rows], [row["sps"] for row in rows]
 
 
 def counts_of(text):

@@ -20,7 +20,7 @@ from scaling.model import fit
 from scaling.model.predict import __main__ as predict
 from scaling.model.virtual import __main__ as virtual
 from scaling.model.virtual import check
-from scaling.score import games, search, seeds
+from scaling.score import games, search
 
 TOOLS = (
     ceiling,
@@ -30,7 +30,6 @@ TOOLS = (
     games,
     predict,
     search,
-    seeds,
     sweep,
     threads,
     timeline,

@@ -15,7 +15,7 @@ from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
-from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.update_buffers import UpdateBuffers
@@ -49,7 +49,7 @@ class Learner:
         sources: Sequence[GradientSource],
         config: TrainConfig,
         world: Collectives,
-        phases: Phases,
+        phases: PhaseTimer,
         group: int = 1,
     ) -> None:
         self._store, self.sources = store, sources

@@ -17,7 +17,7 @@ import numpy as np
 from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
 from pg_mpi.learning.parameter_store import ParameterStore
-from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.reproducible_sum import FINE, refuse
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives, Divisible
@@ -40,7 +40,7 @@ class OptimizerStep(Protocol):
         """
 
 
-def make_step(store: ParameterStore, world: Collectives, phases: Phases, group: int) -> OptimizerStep:
+def make_step(store: ParameterStore, world: Collectives, phases: PhaseTimer, group: int) -> OptimizerStep:
     """The step that ``group`` ranks divide, or where they lack shared memory, whole steps. Collective."""
     if group > 1:
         try:
@@ -55,7 +55,7 @@ def make_step(store: ParameterStore, world: Collectives, phases: Phases, group: 
 class WholeStep:
     """Every rank steps all touched parameters. See ``OptimizerStep`` for the methods."""
 
-    def __init__(self, store: ParameterStore, world: Collectives, phases: Phases) -> None:
+    def __init__(self, store: ParameterStore, world: Collectives, phases: PhaseTimer) -> None:
         self._store, self._world, self._phases = store, world, phases
 
     def open(self, buffers: UpdateBuffers) -> None:
@@ -83,7 +83,7 @@ class DividedStep:
     Raises ``OSError`` on all ranks if a host lacks the memory.
     """
 
-    def __init__(self, store: ParameterStore, world: Divisible, phases: Phases, group: int) -> None:
+    def __init__(self, store: ParameterStore, world: Divisible, phases: PhaseTimer, group: int) -> None:
         self._store, self._world, self._phases = store, world, phases
         self._group, self._others = world.split(group)
         self._gradients, self._memory = world.on_every(self._share)

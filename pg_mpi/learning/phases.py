@@ -1,20 +1,59 @@
-"""Protocol of the timer of an update's phases."""
+"""The timer of an update's phases."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Protocol
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+PHASES = (
+    "emulator",
+    "reset",
+    "features",
+    "inference",
+    "gradient",
+    "allreduce",
+    "wait",
+    "optimizer",
+    "record",
+)
 
 
-class Phases(Protocol):
-    """Seconds per phase; ``with phases("gradient"): ...`` adds to one. ``run.phase_timer.PhaseTimer`` follows it.
+class PhaseTimer:
+    """Seconds per phase since the last ``clear``; ``with phases("gradient"): ...`` adds to one.
+
+    ``wait`` is time spent waiting for other ranks, ``allreduce`` the exchange itself.
 
     Attributes:
         seconds: of each phase.
         clock: the clock that measures them.
+        spans: list of (name, begin, end) by ``clock``, one per phase entered; None if they are not recorded.
     """
 
-    seconds: dict[str, float]
-    clock: Callable[[], float]
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, spans: bool = False) -> None:
+        self.clock = clock
+        self.spans: list[tuple[str, float, float]] | None = [] if spans else None
+        self.seconds = dict.fromkeys(PHASES, 0.0)
 
-    def __call__(self, name: str) -> AbstractContextManager[None]:
-        """Context that adds its time to the phase ``name``."""
+    def clear(self) -> None:
+        """Reset to zero."""
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+        if self.spans is not None:
+            self.spans = []
+
+    @contextlib.contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        begun = self.clock()
+        try:
+            yield
+        finally:
+            ended = self.clock()
+            self.seconds[name] += ended - begun
+            if self.spans is not None:
+                self.spans.append((name, begun, ended))
+
+    @contextlib.contextmanager
+    def around(self, name: str) -> Iterator[None]:
+        """Record a span around other phases, without adding to any."""
+        begun = self.clock()
+        yield
+        if self.spans is not None:
+            self.spans.append((name, begun, self.clock()))

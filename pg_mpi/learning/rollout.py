@@ -12,7 +12,7 @@ from pg_mpi.config.random_streams import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.features.encoder import Encoder
-from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.schedule import RoundLength
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.interface import Network
@@ -132,7 +132,7 @@ class Player:
         phases: for the times of emulator, reset, features and inference.
     """
 
-    def __init__(self, envs: list[Env], codes: Any, config: TrainConfig, phases: Phases) -> None:
+    def __init__(self, envs: list[Env], codes: Any, config: TrainConfig, phases: PhaseTimer) -> None:
         self.envs, self._codes, self._phases = envs, codes, phases
         self._gamma = config.gamma
         self._reward_ends = config.method == "reinforce"  # as in Karpathy's Pong, where a reward is a point

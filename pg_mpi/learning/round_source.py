@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.gradient_source import RankState, Step
-from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
 from pg_mpi.learning.schedule import minibatches
@@ -24,7 +24,7 @@ class RoundSource:
 
     NAMES: tuple[str, ...] = ()
 
-    def __init__(self, policy: Policy, config: TrainConfig, world: Collectives, phases: Phases) -> None:
+    def __init__(self, policy: Policy, config: TrainConfig, world: Collectives, phases: PhaseTimer) -> None:
         self._policy, self._config, self._world, self._phases = policy, config, world, phases
 
     def prepare(self, groups: list[SampleGroup]) -> None:

@@ -10,6 +10,7 @@ from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.schedule import RoundLength, longest_round, whole_games
@@ -18,7 +19,6 @@ from pg_mpi.mpi import pinning
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.env_states import group_size, pack
-from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.throughput import resident_mb
 from pg_mpi.run.update_size import describe
 

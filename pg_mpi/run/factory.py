@@ -13,6 +13,7 @@ from pg_mpi.learning.gradient_source import GradientSource
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, Optimizer, RMSProp
 from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.round_source import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.mpi.interface import Collectives
@@ -22,7 +23,6 @@ from pg_mpi.policy.interface import Policy
 from pg_mpi.policy.mlp import MLP
 from pg_mpi.policy.running_norm import RunningNorm
 from pg_mpi.policy.sparse_mlp import SparseMLP
-from pg_mpi.run.phase_timer import PhaseTimer
 
 
 def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:

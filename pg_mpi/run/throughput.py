@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pg_mpi import STARTED
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.mpi.interface import Collectives
-from pg_mpi.run.phase_timer import PhaseTimer
 
 
 class Throughput:

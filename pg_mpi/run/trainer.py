@@ -15,6 +15,7 @@ from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.schedule import annealed, annealing, rate_factor, round_length
@@ -28,7 +29,6 @@ from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.dividing import ranks_together
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
-from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
 from pg_mpi.run.start import begin

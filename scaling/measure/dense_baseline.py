@@ -20,9 +20,9 @@ from pg_mpi.features.difference import POSITIONS, DifferenceEncoder
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.learning.advantages import discounted_returns, standardise
 from pg_mpi.learning.optimizer import RMSProp
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.mpi import pinning, process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.run.phase_timer import PhaseTimer
 
 GAME, HIDDEN = "ALE/Pong-v5", 200
 

@@ -16,11 +16,6 @@ def flat(result):
     return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
 
 
-def middle(rows, ranks):
-    """Median steps/s of the rows with ``ranks`` ranks."""
-    return statistics.median(row["sps"] for row in rows if row["ranks"] == ranks)
-
-
 def summary(results):
     """One row per number of ranks: medians over its repeats, and efficiency relative to the fewest ranks."""
     rows = []

@@ -24,6 +24,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import checks, env_states, places, rank_times, round_counts, run_state, saving, start
 from pg_mpi.run.trainer import Trainer
 from scaling import cli, sweep
+from scaling.tables import markdown
 
 KIND = ("population", 1)
 RANKS_PER_HOST = 128
@@ -67,13 +68,12 @@ def main(argv):
 
 def table(rows):
     """A line for each part: milliseconds and MB on each number of ranks, and the power with which the time grows."""
-    counts = list(dict.fromkeys(row["ranks"] for row in rows))
-    lines = ["| rank 0, ms of processor time (MB) | " + " | ".join(f"{n:,} ranks" for n in counts) + " | grows as |"]
-    lines.append("|---" * (len(counts) + 2) + "|")
+    counts = dict.fromkeys(row["ranks"] for row in rows)
+    lines = [["rank 0, ms of processor time (MB)", *(f"{n:,} ranks" for n in counts), "grows as"]]
     for name, power in growth(rows).items():
         cells = [f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name]
-        lines.append(f"| {PARTS[name]} | {' | '.join(cells)} | N^{power:.2f} |")
-    return "\n".join(lines)
+        lines.append([PARTS[name], *cells, f"N^{power:.2f}"])
+    return markdown(lines)
 
 
 def growth(rows):

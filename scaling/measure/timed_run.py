@@ -1,6 +1,6 @@
 """Run the trainer for some seconds and summarise its metrics.
 
-All times are the trainer's own (``pg_mpi/run/phase_timer.py`` and ``throughput.py``), read from
+All times are the trainer's own (``pg_mpi/learning/phases.py`` and ``throughput.py``), read from
 ``metrics.jsonl``.
 """
 
@@ -18,21 +18,19 @@ from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
 STOPPED = 75
 USAGE = 2
-TRAINER = ("pg_mpi.train",)
 PATIENCE = 180.0  # seconds beyond its budget after which a job is killed
 #: Metrics averaged over updates, weighted by duration.
 MEANS = ("cpu_util", "gflops")
 
 
 @contextlib.contextmanager
-def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None, keep=None, program=TRAINER):
+def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None, keep=None):
     """Train for ``seconds``, start-up included. Context manager: the path of a temporary run folder.
 
     Args:
         launcher, nodes: as for ``start_command``.
         environment: the ranks' environment (default: this process's).
         keep: path to move the run folder to (default: delete it).
-        program: the module that trains, and words before the flags.
 
     Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RuntimeError`` if it fails.
     """
@@ -41,7 +39,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
         folder = Path(base, "run")
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
         start = start_command(launcher_for(flags, launcher), ranks, nodes)
-        line = [*start, sys.executable, "-m", *program, *flags, *budget]
+        line = [*start, sys.executable, "-m", "pg_mpi.train", *flags, *budget]
         code, output, errors = run(line, environment, seconds + PATIENCE)
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
@@ -79,7 +77,7 @@ def run(line, environment=None, limit=None, show_errors=False):
         try:
             output, errors = job.communicate(timeout=limit)
         except BaseException as error:
-            _end(job)
+            end(job)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise RuntimeError(f"killed after {limit:g} s without an end") from None
             raise
@@ -109,7 +107,7 @@ def reported(failed, key, label):
         print(f"pg_mpi: error: {label}: {error}", file=sys.stderr, flush=True)
 
 
-def _end(job):
+def end(job):
     """End a job and its ranks: SIGTERM first, so that a launcher can stop other hosts, then SIGKILL."""
     job.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -9,6 +9,8 @@ import argparse
 import json
 from pathlib import Path
 
+from scaling.tables import markdown
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 TARGETS = (0, 18)  # mean scores of 100 games
@@ -64,14 +66,6 @@ def _seconds(time):
     return "not reached" if time is None else f"{time:,.0f} s"
 
 
-def _row(cells):
-    return "| " + " | ".join(str(cell) for cell in cells) + " |"
-
-
-def _table(header, rows):
-    return "\n".join([_row(header), _row(["---"] * len(header)), *map(_row, rows)])
-
-
 def scores(runs):
     """Table of speeds and scores."""
     rows, moments = [], [(ours(runs, target), f", pg_mpi at {target}") for target in TARGETS]
@@ -89,14 +83,15 @@ def scores(runs):
         rows.append([about["name"], f"{speed(lines) or 0:,.0f}", first, *then, *when, end])
     then = [f"score at {time:,.0f} s{where}" for time, where in moments]
     when = [f"{target} reached after" for target in TARGETS]
-    return _table(["", "steps/s", "first report", *then, *when, "end"], rows)
+    return markdown([["", "steps/s", "first report", *then, *when, "end"], *rows])
 
 
 def games(runs):
     """Table of each trainer's version of Pong."""
     known = [about for about, _ in runs if "game" in about]
     keys = dict.fromkeys(key for about in known for key in about["game"])
-    return _table(["", *keys], [[about["name"], *(about["game"].get(key, "") for key in keys)] for about in known])
+    rows = [[about["name"], *(about["game"].get(key, "") for key in keys)] for about in known]
+    return markdown([["", *keys], *rows])
 
 
 def settings(runs):

@@ -3,32 +3,24 @@
 from pg_mpi.files.figure_file import axes_of
 
 
-def draw_seeds(path, results):
-    """Draw score against minutes, a line per run of ``scaling.score.seeds``, a colour per preset."""
-    ranks = " or ".join(sorted({str(result["ranks"]) for result in results}))
-    title = f"Atari Pong from scratch on {ranks} ranks, a line for each seed"
-    _draw_runs(path, results, "preset", ("wall_s", 60, "minutes, start-up included"), title)
+def draw_search(path, groups):
+    """Draw a line per run of ``scaling.score.search`` and a colour per setting, of ``groups``: {label: results}.
 
-
-def draw_search(path, results):
-    """Draw score against steps, a line per run of ``scaling.score.search``, a colour per setting."""
-    title = "Atari Pong from scratch, a line for each seed"
-    _draw_runs(path, results, "name", ("env_steps", 1e6, "million agent steps"), title)
-
-
-def _draw_runs(path, results, key, against, title):
-    """Draw the curves of runs, coloured by ``key``. ``against``: column, unit and label of the x axis."""
-    names = list(dict.fromkeys(result[key] for result in results))
-    column, unit, label = against
+    Score against steps, or against minutes if all runs were alone on the machine.
+    """
+    alone = all("alone_on" in result for results in groups.values() for result in results)
+    steps, minutes = ("env_steps", 1e6, "million agent steps"), ("wall_s", 60, "minutes, start-up included")
+    column, unit, label = minutes if alone else steps
     with axes_of(path) as axes:
-        for result in results:
-            place, mean = (result["columns"].index(name) for name in (column, "return_mean"))
-            points = [(line[place] / unit, line[mean]) for line in result["curve"] if line[mean] is not None]
-            colour = f"C{names.index(result[key])}"
-            name = result[key] if colour not in [line.get_color() for line in axes.lines] else None
-            axes.plot(*zip(*points), color=colour, linewidth=1.2, alpha=0.8, label=name)
+        for number, (name, results) in enumerate(groups.items()):
+            for result in results:
+                place, mean = (result["columns"].index(each) for each in (column, "return_mean"))
+                points = [(line[place] / unit, line[mean]) for line in result["curve"] if line[mean] is not None]
+                named = name if result is results[0] else None
+                axes.plot(*zip(*points), color=f"C{number}", linewidth=1.2, alpha=0.8, label=named)
         for score in (0, 18):
             axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
+        title = "Atari Pong from scratch, a line for each seed"
         axes.set(xlabel=label, ylabel="score, mean of the last 100 games", ylim=(-21.5, 21.5), title=title)
         axes.legend(loc="lower right", frameon=False)
 

@@ -1,17 +1,13 @@
-"""Learning speed of a run folder: times to a score, the ancestor's criterion, a thinned curve."""
+"""Learning speed of a run folder: times to a score, a thinned curve."""
 
 import json
 from pathlib import Path
-
-import numpy as np
 
 from scaling.machine import cpu_model
 from scaling.measure.timed_run import read_metrics
 
 TARGETS = (0.0, 15.0, 18.0)
 WINDOW = 100  # games; a mean over fewer does not count
-RATE_WINDOW = 2.0  # seconds
-RATE_SMOOTHING = 0.95
 POINTS = 60  # of a thinned curve
 COLUMNS = ("wall_s", "env_steps", "games", "return_mean", "length_mean", "entropy", "approx_kl", "rss_mb")
 
@@ -41,33 +37,6 @@ def costs(line):
     return {**found, "core_s": line["wall_s"] * line["ranks"]}
 
 
-def reward_rates(lines):
-    """Mean reward per point in windows of two seconds, and its running average: (times, means, smoothed).
-
-    The 2016 ancestor's measure of progress: r <- 0.95 r + 0.05 w, from the first window on. An update's rewards
-    are spread evenly over its seconds; windows without a point are omitted. ``times`` are the windows' ends.
-    """
-    wall = np.array([0.0] + [line["wall_s"] for line in lines])
-    borders = np.arange(0.0, wall[-1], RATE_WINDOW)
-    sums, counts = (
-        np.diff(np.interp(borders, wall, np.cumsum([0.0] + [line[key] for line in lines])))
-        for key in ("reward_sum", "reward_count")
-    )
-    played = counts > 0
-    times, means = borders[1:][played], sums[played] / counts[played]
-    smoothed, running = np.empty(len(means)), means[0] if len(means) else 0.0
-    for i, mean in enumerate(means):
-        running = smoothed[i] = RATE_SMOOTHING * running + (1 - RATE_SMOOTHING) * mean
-    return times, means, smoothed
-
-
-def time_to_rate(lines):
-    """Seconds until the smoothed reward rate is above 0; None if never."""
-    times, _, smoothed = reward_rates(lines)
-    above = np.flatnonzero(smoothed > 0)
-    return float(times[above[0]]) if len(above) else None
-
-
 def thin(lines, points=POINTS):
     """Select about ``points`` lines of a run and its last, as rows of ``COLUMNS``."""
     every = max(1, len(lines) // points)
@@ -95,7 +64,6 @@ def summary(run):
         "above_0": time_to(lines, TARGETS[0], strictly=True),
         "at_15": time_to(lines, TARGETS[1], strictly=False),
         "at_18": time_to(lines, TARGETS[2], strictly=False),
-        "rate_above_0_s": time_to_rate(lines),
         "end": costs(last) | {key: last[key] for key in ("return_mean", "sps_total", "rss_mb", "exchanges")},
         "columns": list(COLUMNS),
         "curve": thin(lines),

@@ -1,37 +1,42 @@
-"""Compare the steps that settings need to learn, each with several seeds, one run per core.
+"""Compare how fast settings learn, each with several seeds.
 
     python -m scaling.score.search SETTINGS.json --seeds 0-2 --steps 5e5 --out RESULTS.jsonl
 
-SETTINGS.json holds {"common": "flags of pg_mpi.train", "try": {"name": "more flags", ...}}. Every run is a single
-process with ``--envs-per-rank`` envs. Runs share the machine, so compare them by steps, not by seconds. RESULTS.jsonl
-receives one line per run with its flags, commit and curve; existing runs are not repeated. ``--table`` prints them,
-``--picture`` draws them.
+SETTINGS.json holds {"common": "flags of pg_mpi.train", "try": {"name": "more flags", ...}}. By default every run is a
+single process with ``--envs-per-rank`` envs, one per core. Such runs share the machine, so compare them by steps, not
+by seconds. With ``--ranks N`` the runs take turns, alone on the machine, on N ranks each, and their seconds, start-up
+included, can be compared too. RESULTS.jsonl receives one line per run with its flags, commit and curve; existing runs
+are not repeated. ``--table`` prints them, ``--picture`` draws them.
 """
 
-import concurrent.futures
 import json
+import math
 import os
-import queue
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from pg_mpi.config.command_line import parse_train
+import numpy as np
+from scipy.stats import trim_mean
+
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, spans
+from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.figure_file import check_picture
-from pg_mpi.mpi.launch.mpirun import usable_threads
+from pg_mpi.mpi.launch.mpirun import mpirun_command, usable_threads
 from scaling import cli
 from scaling.measure import timed_run
 from scaling.pictures.score_curves import draw_search
 from scaling.score.learning_curves import summary
-from scaling.tables import spread
+from scaling.tables import markdown
 
 MARKS = (0.1e6, 0.2e6, 0.3e6, 0.4e6, 0.5e6, 0.75e6, 1e6, 1.5e6, 2e6, 3e6, 4e6)
 MANY = 5  # seeds from which medians are quoted
+RESAMPLES = 10_000
 
 
 def parser():
@@ -40,6 +45,7 @@ def parser():
     p.add_argument("settings", metavar="SETTINGS", help="a JSON file of settings to try")
     cli.add_option(p, "--seeds", None, spans, "numbers or ranges with commas", "0-2")
     cli.add_option(p, "--steps", None, integer(), "agent steps of each run", "5e5")
+    cli.add_option(p, "--ranks", "N", integer(), "one run at a time, on N ranks (default: one process per core)")
     p.add_argument("--out", default="scaling/results/search.jsonl", help="results file")
     p.add_argument("--table", action="store_true", help="only print the tables of the existing results")
     p.add_argument("--picture", metavar="PNG", help="also draw the curves (extra: plot)")
@@ -48,32 +54,150 @@ def parser():
 
 def main(argv):
     """Run all settings, or print the table. Returns the exit code: 1 if a run failed."""
+    cli.refuse_mpirun()
     args = parser().parse(argv)
     out, failed = Path(args.out), []
     if args.picture:
         check_picture(args.picture, "--picture")
     if not args.table:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        jobs = _jobs(json.loads(Path(args.settings).read_text(encoding="utf-8")), args.seeds, args.steps)
-        done = {(line["name"], line["seed"], line["steps"]) for line in _read(out)}
-        failed = _run_all([job for job in jobs if (job["name"], job["seed"], job["steps"]) not in done], out)
-    results = _read(out)
-    print(table(results))
+        jobs = missing(read_jobs(args), read_results(out), out)
+        make_folder(out.parent)
+        cores = sorted(os.sched_getaffinity(0))[: usable_threads()]
+        failed = run_all(jobs, [None] if args.ranks else cores, out)
+    groups = grouped(read_results(out))
+    print(table(groups))
     if args.picture:
-        draw_search(args.picture, results)
+        draw_search(args.picture, groups)
     return int(bool(failed))
 
 
-def table(results):
-    """Two markdown tables: each setting's mean score at some step counts, and million steps to three scores."""
-    marks = [mark for mark in MARKS if any(result["end"]["env_steps"] >= mark for result in results)]
-    groups = {name: [r for r in results if r["name"] == name] for name in dict.fromkeys(r["name"] for r in results)}
+def read_jobs(args):
+    """List all runs of the settings file, seeds outermost, so that partial results cover all settings.
+
+    Raises ``UsageError`` before the first run if a flag is wrong.
+    """
+    try:
+        content = json.loads(Path(args.settings).read_text(encoding="utf-8"))
+        common = shlex.split(content["common"])
+        settings = {name: [*common, *shlex.split(flags)] for name, flags in content["try"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        wanted = '{"common": "FLAGS", "try": {"NAME": "MORE FLAGS", ...}}'
+        raise UsageError(f"{args.settings} cannot be read: give a JSON file with {wanted}") from None
+    for words in settings.values():
+        cli.check_training(words, args.ranks or 1)
+    alone = {"alone_on": args.ranks} if args.ranks else {}
+    return [
+        {"name": name, "flags": shlex.join(words), "seed": seed, "steps": args.steps, **alone}
+        for seed in args.seeds
+        for name, words in settings.items()
+    ]
+
+
+def missing(jobs, results, out):
+    """Select the jobs without a result. Raises ``UsageError`` if one has a result of other flags."""
+    flags = {_key(result): result["flags"] for result in results}
+    for job in jobs:
+        if flags.get(_key(job), job["flags"]) != job["flags"]:
+            raise UsageError(f"{out} has {job['name']} with flags {flags[_key(job)]}: give another name, or --out")
+    return [job for job in jobs if _key(job) not in flags]
+
+
+def _key(job):
+    return job["name"], job["seed"], job["steps"], job.get("alone_on")
+
+
+def run_all(jobs, slots, out):
+    """Run one job per slot at a time, and append each result when it is complete. Returns the jobs that failed.
+
+    ``slots``: a core for each; None: the whole machine.
+    """
+    waiting, running, failed = jobs[::-1], {}, []
+    try:
+        while waiting or running:
+            for slot in slots:
+                if waiting and slot not in running:
+                    running[slot] = Run(waiting.pop(), slot)
+            time.sleep(0.2)
+            for slot in [slot for slot, run in running.items() if run.ended()]:
+                run = running.pop(slot)
+                label = f"{run.job['name']}, seed {run.job['seed']}"
+                with timed_run.reported(failed, run.job, label), open(out, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(run.result()) + "\n")
+                    number = len(jobs) - len(waiting) - len(running)
+                    print(f"{number} of {len(jobs)}: {label}", file=sys.stderr, flush=True)
+    finally:
+        for run in running.values():
+            run.end()
+    return failed
+
+
+class Run:
+    """A job that trains in a temporary folder. Call ``result`` or ``end`` once.
+
+    Args:
+        core: that it uses; None: ``alone_on`` ranks on all of them.
+    """
+
+    def __init__(self, job, core):
+        self.job, self._folder = job, tempfile.TemporaryDirectory()
+        flags = ["--seed", job["seed"], "--total-timesteps", job["steps"]]
+        if core is None:
+            start = mpirun_command(job["alone_on"])
+        else:
+            start, flags = ["taskset", "-c", core], [*flags, "--checkpoint-every", 1000000]
+        flags += ["--run-dir", f"{self._folder.name}/run"]
+        line = [*start, sys.executable, "-m", "pg_mpi.train", *shlex.split(job["flags"]), *flags]
+        with open(f"{self._folder.name}/errors", "w") as errors:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors}
+            self._process = subprocess.Popen(list(map(str, line)), start_new_session=True, **pipes)
+
+    def ended(self):
+        return self._process.poll() is not None
+
+    def result(self):
+        """The job with its summary. Raises ``RuntimeError`` if it failed."""
+        with self._folder as folder:
+            code, timed = self._process.returncode, "--max-walltime" in self.job["flags"]
+            if code and not (timed and code == timed_run.STOPPED):
+                errors = Path(folder, "errors").read_text(encoding="utf-8", errors="replace")
+                raise RuntimeError(f"exit code {code}: {errors[-500:]}")
+            result = summary(Path(folder, "run"))
+            return self.job | result | {"command": result["command"].replace(f"{folder}/", "")}
+
+    def end(self):
+        """Stop the training."""
+        with self._folder:
+            timed_run.end(self._process)
+
+
+def read_results(out):
+    """Read the lines of a results file, none if it does not exist. Raises ``UsageError`` if it is damaged."""
+    try:
+        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
+    except ValueError:
+        raise UsageError(f"{out} is damaged: a line of it is not JSON") from None
+
+
+def grouped(results):
+    """The results of each setting and number of ranks: {label: results}."""
+    groups = {}
+    for result in results:
+        ranks = f", {result['alone_on']} ranks" if "alone_on" in result else ""
+        groups.setdefault(result["name"] + ranks, []).append(result)
+    return groups
+
+
+def table(groups):
+    """Markdown tables: each setting's mean score at some step counts, million steps and seconds to three scores."""
+    ends = [result["end"]["env_steps"] for group in groups.values() for result in group]
+    marks = [mark for mark in MARKS if max(ends, default=0) >= mark]
     scores = [["setting", "seeds", *(f"{mark / 1e6:g} M" for mark in marks)]]
-    steps = [["setting", "above 0, M steps", "15", "18"]]
     for name, group in groups.items():
         scores.append([name, len(group), *(_mean([score_at(result, mark) for result in group]) for mark in marks)])
-        steps.append([name, *(_steps_to(group, key) for key in ("above_0", "at_15", "at_18"))])
-    return f"{_markdown(scores)}\n\n{_markdown(steps)}"
+    tables = [scores, _costs(groups, "M steps", "env_steps", 1e6, "{:.2f}")]
+    if alone := {name: group for name, group in groups.items() if "alone_on" in group[0]}:
+        tables.append(_costs(alone, "s", "wall_s", 1, "{:.0f}"))
+    return "\n\n".join(map(markdown, tables))
 
 
 def score_at(result, mark):
@@ -83,77 +207,37 @@ def score_at(result, mark):
     return next((row[score] for row in result["curve"] if row[steps] >= mark), stopped)
 
 
-def _steps_to(group, key):
-    """Million steps of each run to a score, or their ``spread`` if there are many."""
-    found = [result[key] and result[key]["env_steps"] / 1e6 for result in group]
-    if len(group) >= MANY:
-        return spread(found, "{:.2f}", less=True)
-    return ", ".join(f"{each:.2f}" if each else "-" for each in found)
-
-
-def _markdown(rows):
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
-    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
-
-
-def _jobs(settings, seeds, steps):
-    """List all runs, seeds outermost, so that partial results cover all settings."""
-    jobs = []
-    for seed in seeds:
-        for name, flags in settings["try"].items():
-            words = [*shlex.split(settings["common"]), *shlex.split(flags)]
-            parse_train(words)  # find a wrong flag before the first run
-            jobs.append({"name": name, "flags": shlex.join(words), "seed": seed, "steps": steps})
-    return jobs
-
-
-def _run_all(jobs, out):
-    """Run one job per core at a time, and append each result when it is complete. Returns the jobs that failed."""
-    cores, failed = queue.Queue(), []
-    for core in sorted(os.sched_getaffinity(0))[: usable_threads()]:
-        cores.put(core)
-
-    def run(job):
-        core = cores.get()
-        try:
-            return _run(job, core)
-        finally:
-            cores.put(core)
-
-    with concurrent.futures.ThreadPoolExecutor(cores.qsize()) as pool:
-        runs = {pool.submit(run, job): job for job in jobs}
-        for number, done in enumerate(concurrent.futures.as_completed(runs), start=1):
-            label = f"{runs[done]['name']}, seed {runs[done]['seed']}"
-            with timed_run.reported(failed, runs[done], label), open(out, "a", encoding="utf-8") as file:
-                file.write(json.dumps(done.result()) + "\n")
-                print(f"{number} of {len(jobs)}: {label}", file=sys.stderr, flush=True)
-    return failed
-
-
-def _run(job, core):
-    """Train on one core. Returns the job with its summary."""
-    with tempfile.TemporaryDirectory() as folder:
-        flags = ["--seed", job["seed"], "--total-timesteps", job["steps"], "--checkpoint-every", 1000000]
-        flags += ["--run-dir", folder + "/run"]
-        command = ["taskset", "-c", core, sys.executable, "-m", "pg_mpi.train", *shlex.split(job["flags"]), *flags]
-        done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-500:]}")
-        result = summary(Path(folder) / "run")
-        return job | result | {"command": result["command"].replace(folder + "/", "")}
-
-
 def _mean(scores):
     known = [score for score in scores if score is not None]
     return f"{statistics.fmean(known):+.1f}" if known else ""
 
 
-def _read(out):
-    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
+def _costs(groups, title, cost, unit, form):
+    """Rows of the costs of each setting's runs to three scores, or of their ``spread`` if there are many."""
+    rows = [["setting", f"above 0, {title}", "15", "18"]]
+    for name, group in groups.items():
+        rows.append([name])
+        for key in ("above_0", "at_15", "at_18"):
+            found = [result[key] and result[key][cost] / unit for result in group]
+            each = ", ".join(form.format(value) if value else "-" for value in found)
+            rows[-1].append(spread(found, form) if len(group) >= MANY else each)
+    return rows
+
+
+def spread(costs, form):
+    """``median [95 % interval of the median], IQM, worst``, and the number of known costs if some are None.
+
+    The interval is a percentile bootstrap. None counts as infinite.
+    """
+    costs = [math.inf if cost is None else cost for cost in costs]
+    known = sum(cost < math.inf for cost in costs)
+    picks = np.random.default_rng(0).choice(costs, (RESAMPLES, len(costs)))
+    low, high = np.quantile(np.median(picks, axis=1), [0.025, 0.975], method="nearest")
+    numbers = (np.median(costs), low, high, trim_mean(costs, 0.25), max(costs))
+    middle, low, high, inner, worst = (form.format(number) if number < math.inf else "never" for number in numbers)
+    text = f"{middle} [{low}, {high}], IQM {inner}, worst {worst}"
+    return text if known == len(costs) else f"{text}; {known} of {len(costs)}"
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (UsageError, RuntimeError, OSError, ValueError) as error:
-        sys.exit(f"scaling.score.search: {error}")
+    cli.run(main, goes_on=True)

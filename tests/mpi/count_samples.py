@@ -12,13 +12,13 @@ import numpy as np
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.learning.optimizer import Adam
 from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import PhaseTimer
 
 UPDATES = 2
 

@@ -19,9 +19,9 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.optimizer import Adam
 from pg_mpi.learning.optimizer_steps import DividedStep, WholeStep, make_step
 from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi import process, shared_memory
-from pg_mpi.run.phase_timer import PhaseTimer
 
 SPOILED = {"nan": np.nan, "overflow": 1e7}
 

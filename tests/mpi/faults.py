@@ -89,7 +89,7 @@ def inject_emulator_errors(rank, chance):
 
 def inject_signals(rank, phase, number, count=1, target=1):
     """Make a rank send itself signals when it enters this phase of its second update, or at the end of the run."""
-    from pg_mpi.run.phase_timer import PhaseTimer
+    from pg_mpi.learning.phases import PhaseTimer
     from pg_mpi.run.trainer import Trainer
 
     play, enter, close = Trainer.play, PhaseTimer.__call__, Trainer._close_run_log

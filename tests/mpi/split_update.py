@@ -12,12 +12,12 @@ import numpy as np
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.learning.optimizer import Adam, RMSProp
 from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import PhaseTimer
 
 LENGTHS = [40, 7, 25]
 DIFFER = ("grad_signal", "grad_variance")  # they compare the ranks

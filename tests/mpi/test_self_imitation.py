@@ -9,12 +9,12 @@ from jobs import STEPS, metrics, newest, refused_start, train, train_and_resume
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.advantages import discounted_returns
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.sparse_mlp import SparseMLP
-from pg_mpi.run.phase_timer import PhaseTimer
 
 REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from jobs import SMALL, STEPS, refusal, run
 
-from scaling.cli import claim
+from pg_mpi.config.errors import UsageError
+from pg_mpi.files.atomic_file import write_json
+from pg_mpi.files.csv_table import write_csv
+from scaling.cli import claim, command_line
 from scaling.csv_io import read_csv
 from scaling.measure.cost import main, ratio
 from scaling.measure.timed_run import check_whole
@@ -41,20 +44,28 @@ def test_incomplete_and_too_short_runs_are_refused(tmp_path):
     assert short.returncode == 1 and "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]
 
 
-def test_results_of_another_command_are_not_overwritten(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "text", ["# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--trace --ranks 2\na\n", "mine", None]
+)
+def test_results_of_another_command_are_not_overwritten(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "out").mkdir()
-    for text in ("# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--elastic --out out\na\n", "mine"):
-        (tmp_path / "out/cost.csv").write_text(text)
-        refused = refusal(main, "--of=--trace", "--steps-per-rank", "1", "--out", "out")
-        assert "holds the result of another command" in refused
-        assert (tmp_path / "out/cost.csv").read_text() == text
-    claim(tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--of=--trace"])
-    (tmp_path / "out2/cost.csv").write_text(
-        "# pg_mpi cost 1\n# command: python -m scaling.measure.cost --of=--trace --out x\n"
-    )
-    # the same command may continue
-    claim(tmp_path / "out2", "cost.csv", "scaling.measure.cost", ["--json", "--out", "out2", "--of=--trace"])
+    path = tmp_path / "out/cost.csv"
+    path.parent.mkdir()
+    path.write_text(text) if text else path.mkdir()
+    refused = refusal(main, "--of=--trace", "--steps-per-rank", "1", "--out", "out")
+    assert "out/cost.csv is not a result of this same command: give another --out, or move it away" in refused
+    assert path.is_dir() if text is None else path.read_text() == text
+
+
+@pytest.mark.parametrize("name", ["cost.csv", "cost.json"])
+def test_result_of_the_same_command_may_be_replaced(tmp_path, name):
+    argv = ["--of=--preset 'a b'", "--out", "ä"]
+    command = {"command": command_line("scaling.measure.cost", argv)}
+    write_json(str(tmp_path / "cost.json"), command)
+    write_csv(tmp_path / "cost.csv", "cost", 1, [], command)
+    claim(tmp_path, name, "scaling.measure.cost", argv)
+    with pytest.raises(UsageError, match="not a result of this same command"):
+        claim(tmp_path, name, "scaling.measure.cost", argv[:1])
 
 
 def test_interval_covers_the_ratio_in_95_percent_of_samples():

@@ -201,7 +201,7 @@ def test_prediction_from_a_real_run(tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"predict.csv", "predict.json", "predict.png"}
     monkeypatch.chdir(tmp_path)
     last = ["--run", "run", "--warmup", 0]
-    assert "holds the result of another command" in refusal(main, *last, "--ranks", "1", "--out", "out")
+    assert "is not a result of this same command" in refusal(main, *last, "--ranks", "1", "--out", "out")
     config = json.loads((tmp_path / "run/config.json").read_text())
     exact = config | {"settings": config["settings"] | {"reproducible": True}}
     (tmp_path / "run/config.json").write_text(json.dumps(exact))
@@ -218,6 +218,7 @@ def test_prediction_from_a_real_run(tmp_path, monkeypatch):
     [
         ([], "give --run RUN, the folder of a run"),
         (["--sweep", "."], ". contains no run on 1 ranks"),
+        (["--run", ".", "--against", "nowhere"], "nowhere cannot be read as a sweep of version 1"),
         (["--run", "nowhere"], "nowhere has no metrics.jsonl"),
         (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),

@@ -10,10 +10,11 @@ import pytest
 from jobs import SMALL, STEPS, command, deterministic, finish, newest, refusal, run, start
 
 from scaling.csv_io import read_csv
+from scaling.measure import timed_run
 from scaling.model.virtual import __main__ as virtual_main
 from scaling.model.virtual import check
 from scaling.model.virtual.__main__ import for_each, main
-from scaling.model.virtual.answer import answer, enough
+from scaling.model.virtual.comparison import compare, enough
 from scaling.model.virtual.world import Hub
 
 GAMES = ["--max-frames", "1200", "--total-timesteps", "3000", "--seed", "3"]
@@ -53,7 +54,7 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
 
 def test_run_stopped_before_its_first_update_does_not_end_the_others(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(virtual_main, "train", lambda *_: virtual_main.STOPPED)
+    monkeypatch.setattr(virtual_main, "train", lambda *_: timed_run.STOPPED)
     assert main(["--ranks", "1,2", "--out", "virtual"]) == 1
     *stopped, last = capsys.readouterr().err.splitlines()
     assert stopped == [f"{n} ranks: stopped before the first update, give a longer --limit" for n in (1, 2)]
@@ -170,11 +171,13 @@ def result(ranks, above, at):
 
 
 def test_fastest_cheapest_and_sufficient_numbers_of_ranks():
-    found = answer([result(4, 130, 300), result(1, 400, 1100), result(2, 220, 600), result(8, 125, None)], deadline=350)
+    found = compare(
+        [result(4, 130, 300), result(1, 400, 1100), result(2, 220, 600), result(8, 125, None)], deadline=350
+    )
     assert found["best"] == {"above_0": 8, "at_target": 4}
     assert found["deadline"] == {"seconds": 350, "above_0": 2, "at_target": 4}
     assert found["enough"] == {"above_0": 4, "at_target": None}
-    assert found["rows"][1]["above_0"]["core_hours"] == 2 * 220 / 3600
+    assert found["rows"][1]["above_0_core_hours"] == 2 * 220 / 3600
     assert enough([(8, 30.0), (16, 32.0), (32, 20.0), (64, 18.5), (256, 26.0)]) == 32, "one slow run changes the answer"
     assert enough([(1, 100.0), (4, 80.0)]) is None and enough([(1, 100.0), (4, 82.0)]) == 1
 

@@ -13,11 +13,11 @@ from pg_mpi.env.atari import FOR_TWO, AtariGame, atari_ids
 from pg_mpi.env.calibration import MOST_CLASSES, colour_classes, find_scene
 from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.batch import learned
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.schedule import round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import PhaseTimer
 
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 

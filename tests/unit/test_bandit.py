@@ -94,7 +94,7 @@ def test_reproduces_figures_of_sutton_and_barto(tmp_path):
     )
     assert found["ucb:2"]["reward"] > found["epsilon:0.1"]["reward"]
     assert {path.name for path in (tmp_path / "b").iterdir()} >= {"curves.csv", "means.csv"}
-    rows, facts = read_csv(tmp_path / "b/means.csv", "bandit-study", 1, numbers=("value", "reward"))
+    rows, facts = read_csv(tmp_path / "b/means.csv", "bandit-study", 1)
     assert {row["method"]: row["reward"] for row in rows} == {name: each["reward"] for name, each in found.items()}
     assert facts["command"] == "python -m pg_mpi.bandit --json --out b" and facts["ranks"] == "2"
     methods = ["gradient:0.1", "gradient:0.4,baseline=false"]
@@ -118,7 +118,7 @@ def test_study_writes_all_parameter_values_and_a_figure(tmp_path):
     args = [sys.executable, "-m", "pg_mpi.bandit", "--study", "--runs", "60", "--steps", "200", "--out", "study"]
     result = run(args, tmp_path)
     assert result.returncode == 0, result.stderr
-    rows, _ = read_csv(tmp_path / "study/means.csv", "bandit-study", 1, numbers=("value", "reward", "half_width"))
+    rows, _ = read_csv(tmp_path / "study/means.csv", "bandit-study", 1)
     values = {kind: [row["value"] for row in rows if row["kind"] == kind] for kind in plan.KINDS}
     assert values == {
         "epsilon": [1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4],
@@ -146,7 +146,7 @@ def test_study_writes_all_parameter_values_and_a_figure(tmp_path):
     ],
 )
 def test_bad_input_is_refused_with_one_line(args, message):
-    assert message in refusal(lambda argv: _prepare(argv, 1), *args)
+    assert message in refusal(_prepare, *args)
 
 
 def test_unknown_flag_ends_the_command_with_one_line(tmp_path):

@@ -7,11 +7,11 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.env import registry
 from pg_mpi.learning import schedule
 from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.schedule import round_length
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
-from pg_mpi.run.phase_timer import PhaseTimer
 
 GAMMA = GAE_LAMBDA = 0.5
 

@@ -7,12 +7,12 @@ from oracle.clipped_dense import ClippedLearner, Rollout
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.learning.optimizer import Adam
 from pg_mpi.learning.parameter_store import ParameterStore
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import PhaseTimer
 
 INPUTS, HIDDEN, ACTIONS = 24, 5, 3
 EPOCHS, MINIBATCHES = 3, 3

@@ -9,11 +9,11 @@ import pytest
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.schedule import RoundLength
 from pg_mpi.policy.network import Network
 from pg_mpi.run import factory
-from pg_mpi.run.phase_timer import PhaseTimer
 
 LENGTH = RoundLength(1024, 1)
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))

@@ -10,12 +10,12 @@ from pg_mpi.features.foreground import Scene
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.learning import schedule
 from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.schedule import round_length
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.elastic import BuddyCopies
-from pg_mpi.run.phase_timer import PhaseTimer
 from pg_mpi.run.trainer import Trainer
 
 PONG = atari_spec.AtariSpec(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])

@@ -74,7 +74,7 @@ class ReplayBuffer:
         places = self._places(0, self._length)
         weights = self._returns[places].astype(np.float64)
         weights -= min(weights.min(), 0.0)
-        positive = min(count, np.count_nonzero(weights))
+        positive = min(count, int(np.count_nonzero(weights)))
         drawn = places[:0]
         if positive:
             drawn = rng.choice(places, positive, replace=False, p=weights / weights.sum())

@@ -18,7 +18,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.gradient_source import RankState, State, Step
-from pg_mpi.learning.phases import Phases
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, Integers, ReplayBuffer
 from pg_mpi.learning.trajectory import Trajectory
@@ -43,7 +43,7 @@ class SelfImitation:
 
     _sums: NDArray[Any]
 
-    def __init__(self, policy: SparseMLP, config: TrainConfig, world: Collectives, phases: Phases) -> None:
+    def __init__(self, policy: SparseMLP, config: TrainConfig, world: Collectives, phases: PhaseTimer) -> None:
         self._policy, self._config, self._world, self._phases = policy, config, world, phases
         self.replay = ReplayBuffer(SIZE, policy.inputs)
         first_env = world.rank * config.envs_per_rank  # identifies the buffer

@@ -2,13 +2,12 @@
 
 import json
 import os
+import statistics
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, real
 from scaling import cli, sweep
-from scaling.csv_io import read_csv
-from scaling.measure import efficiency
 from scaling.model import exchange
 from scaling.model.predict import findings
 from scaling.model.predict.measured import read_costs
@@ -117,8 +116,8 @@ def networks_of(words):
 
 def _measured(path):
     """Median steps/s of a sweep: {ranks: steps/s}."""
-    rows, _ = read_csv(path, *sweep.KIND, positive=("ranks", "sps"))
-    return {ranks: efficiency.middle(rows, ranks) for ranks in {row["ranks"] for row in rows}}
+    ranks, sps = sweep.read_speeds(path)
+    return {n: statistics.median(speed for each, speed in zip(ranks, sps) if each == n) for n in set(ranks)}
 
 
 if __name__ == "__main__":

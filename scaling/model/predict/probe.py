@@ -14,13 +14,13 @@ from scipy.optimize import nnls
 
 from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.batch import Batch
+from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.schedule import annealing, round_length
 from pg_mpi.mpi.world import World
 from pg_mpi.run import env_states, factory, run_state, saved_run
 from pg_mpi.run.counters import Counters
-from pg_mpi.run.phase_timer import PhaseTimer
 
 ROUNDS = 8
 SHARES = (1, 4, 16, 64)  # minibatches per round

@@ -17,14 +17,13 @@ from scaling import cli, sweep
 from scaling.csv_io import read_parts
 from scaling.measure import timed_run
 from scaling.model import exchange
-from scaling.model.virtual import answer
+from scaling.model.virtual import comparison
 from scaling.pictures import score_curves
 from scaling.score import learning_curves
 
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
 REFUSED |= {"replay", "elastic"}  # not supported on virtual ranks
-STOPPED = 75
 KIND = ("virtual", 1)
 #: A number to scale with the ranks, such as ``1024x`` or ``2e6x0.5``.
 SCALED = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)x(-?\d+(?:\.\d+)?)?")
@@ -73,12 +72,12 @@ def main(argv):
     if not results:
         print("no result yet", file=sys.stderr)
         return 1
-    said = answer.answer(results, args.deadline)
+    found = comparison.compare(results, args.deadline)
     newest = max(results, key=lambda result: result["time"])
-    csv = (*KIND, [answer.flat(row) for row in said["rows"]], {name: newest[name] for name in facts})
+    csv = (*KIND, found["rows"], {name: newest[name] for name in facts})
     figure = (score_curves.draw_virtual, results)
-    text, result = answer.table(results, said), {**said, "figure": None}
-    cli.write_result(args, "virtual", text, result, table=csv, draw=figure)
+    text = comparison.table(results, found)
+    cli.write_result(args, "virtual", text, {**found, "figure": None}, table=csv, draw=figure)
     return 0
 
 
@@ -90,7 +89,7 @@ def train_all(args, words, facts):
         if not (run / "DONE").exists():
             how = [args.network, str(args.ranks_per_node), str(args.cores or ranks)]
             code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], args.limit)
-            if code not in (0, STOPPED):
+            if code not in (0, timed_run.STOPPED):
                 return code
             if not timed_run.has_updates(run):
                 print(f"{ranks} ranks: stopped before the first update, give a longer --limit", file=sys.stderr)

@@ -1,0 +1,73 @@
+"""``scaling.score.games``: results of other settings, unknown run folders and signals."""
+
+import json
+import signal
+import sys
+import time
+
+import pytest
+from jobs import SMALL, finish, refusal, run, start
+
+from scaling.score import games
+
+FLAGS = ["--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
+
+
+def result(preset):
+    facts = {"env_id": "ALE/Pong-v5", "seed": 0, "preset": preset, "ranks": 1, "wall_s": 1.0, "env_steps": 1}
+    return facts | {"return_mean": 0.0, "trained": {"mean": 0.0}, "random": {"mean": -20.0}}
+
+
+@pytest.mark.parametrize(
+    "content, args, message",
+    [
+        (result("karpathy"), [], "has preset karpathy, not default"),
+        (result("default") | {"ranks": 2}, [], "has ranks 2, not 1: give another --out"),
+        (result("default") | {"flags": []}, ["--", "--hidden", "7"], "Pong-v5-s0.json has flags []"),
+        ({"rows": []}, [], "Pong-v5-s0.json is not a result of python -m scaling.score.games"),
+        ({"rows": []}, ["--table"], "Pong-v5-s0.json is not a result of python -m scaling.score.games"),
+    ],
+)
+def test_results_of_other_settings_or_tools_are_refused(tmp_path, monkeypatch, content, args, message):
+    path = tmp_path / "out/Pong-v5-s0.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(games.main, *FLAGS, *args) and json.loads(path.read_text()) == content
+
+
+def test_refused_command_keeps_an_existing_run_folder(tmp_path, monkeypatch):
+    marker = tmp_path / "runs/Pong-v5-s0/DONE"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    monkeypatch.chdir(tmp_path)
+    for args, message in (
+        ([], "runs/Pong-v5-s0 exists, but its result is not in out: move it away"),
+        (["--preset", "nosuch"], "no preset or file 'nosuch'"),
+        (["--", "--run-dir", "x"], "--run-dir does not apply here"),
+        (["--table"], "out holds no result"),
+    ):
+        assert message in refusal(games.main, *FLAGS, *args) and marker.exists()
+
+
+def test_signal_ends_the_ranks_and_the_next_start_repeats_the_run(tmp_path):
+    flags = [*FLAGS, "--played", "1", "--limit", "00:05:00", "--", *SMALL, "--max-frames", "400"]
+    line = [sys.executable, "-m", "scaling.score.games", *flags]
+    job = start(line, tmp_path)
+    metrics = tmp_path / "runs/Pong-v5-s0/metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text()):
+        assert time.monotonic() < deadline, "no update"
+        time.sleep(0.2)
+    job.send_signal(signal.SIGTERM)
+    stopped = finish(job, 30)
+    assert stopped.returncode == 75, stopped.stderr
+    interrupted = metrics.read_text()
+    time.sleep(1)
+    assert metrics.read_text() == interrupted and not (tmp_path / "out/Pong-v5-s0.json").exists()
+    repeated = run([*line, "--total-timesteps", "500"], tmp_path)
+    assert repeated.returncode == 0, repeated.stderr
+    starts = json.loads((tmp_path / "runs/Pong-v5-s0/config.json").read_text())["starts"]
+    assert len(starts) == 1, "the interrupted run was resumed, not repeated"
+    assert (tmp_path / "out/Pong-v5-s0.json").exists() and not (tmp_path / "runs/Pong-v5-s0.begun").exists()
+    assert "| Pong-v5, 1 seeds |" in repeated.stdout
