@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from pg_mpi.config.errors import CheckpointError, UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.config.settings import TrainConfig, inapplicable
@@ -26,7 +26,6 @@ from pg_mpi.files import checkpoint_folder, video
 from pg_mpi.files.atomic_file import is_folder, write_json
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.mpi import process
-from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Network
@@ -45,15 +44,15 @@ def parser() -> Parser:
         description="Play full games with a trained policy and report mean, median and a 95 % bootstrap interval.",
         epilog="mpirun -n N distributes the games over N ranks. Without sticky actions each game starts "
         f"with up to {MOST_NOOPS} random no-ops, so that the games differ.",
-        allow_abbrev=False,
     )
     p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
-    p.add_argument("--games", default="100", help="number of games (default: 100)")
-    p.add_argument("--sticky", help="probability of a repeated action (default: as the run was trained)")
+    p.add_argument("--games", type=integer(), default="100", help="number of games (default: 100)")
+    sticky = "probability of a repeated action (default: as the run was trained)"
+    p.add_argument("--sticky", type=real(0, 1), help=sticky)
     p.add_argument("--random", action="store_true", help="take uniformly random actions")
     p.add_argument("--greedy", action="store_true", help="take the most probable action instead of sampling")
     p.add_argument("--own", action="append", default=[], metavar="NAME", help=OWN)
-    p.add_argument("--seed", default="0", help="root of the games' random streams (default: 0)")
+    p.add_argument("--seed", type=integer(0), default="0", help="root of the games' random streams (default: 0)")
     p.add_argument("--video", metavar="FILE", help="also write the first game as .mp4 or .gif (extra: video)")
     p.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     return p
@@ -115,8 +114,8 @@ class Evaluator:
     def _play(self, game: Environment, index: int, film: video.Video | None) -> tuple[float, int]:
         config, args, network = self._config, self._args, self._network
         rng = stream(args.seed, EVALUATION_ACTIONS, index)
-        score: float
-        score = steps = 0
+        score: float = 0
+        steps = 0
         if args.sticky == 0 and self._env_spec.sparse:
             for _ in range(rng.integers(MOST_NOOPS + 1)):
                 score += game.step(cast(Any, self._env_spec).idle)
@@ -146,11 +145,7 @@ def interval(scores: Sequence[float]) -> list[float]:
 
 
 def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, TrainConfig, EnvSpec, Arrays, str]:
-    launch_env.check_launch(ranks)
     args = parser().parse(argv)
-    for name, parse in (("games", integer()), ("seed", integer(0)), ("sticky", real(0, 1))):
-        if getattr(args, name) is not None:
-            setattr(args, name, checked(parse, getattr(args, name), f"--{name}"))
     if args.random and args.greedy:
         raise UsageError("--random and --greedy contradict each other: give one")
     if ranks > args.games:

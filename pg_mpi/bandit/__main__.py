@@ -3,21 +3,19 @@
 import argparse
 import dataclasses
 import json
-import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_mpi.bandit import pictures, plan, testbed
 from pg_mpi.bandit.testbed import Task
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.files.provenance import provenance
+from pg_mpi.files.provenance import facts_of
 from pg_mpi.mpi import process
-from pg_mpi.mpi.launch import launch_env
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.mpi.world import World
 
@@ -38,18 +36,18 @@ def parser() -> Parser:
         epilog=f"Methods: {kinds}. Options, after commas: step=S for a constant step size and start=Q for the first "
         "estimates (epsilon, ucb), step=S (optimistic, else 0.1), baseline=false (gradient). For example: --methods "
         "epsilon:0.1,step=0.1 gradient:0.4",
-        allow_abbrev=False,
     )
-    p.add_argument("--methods", metavar="M", nargs="+", help=f"methods to compare (default: {' '.join(plan.USUAL)})")
+    usual = " ".join(plan.USUAL)
+    p.add_argument("--methods", metavar="M", nargs="+", type=plan.parse, help=f"methods to compare (default: {usual})")
     p.add_argument("--study", action="store_true", help="try several values of each method's parameter (figure 2.6)")
-    p.add_argument("--arms", default="10", metavar="K", help="arms of a bandit (default: 10)")
-    p.add_argument("--runs", default="2000", metavar="R", help="bandits played, over all ranks (default: 2000)")
-    p.add_argument("--steps", default="1000", metavar="T", help="steps of each (default: 1000)")
-    p.add_argument("--mean", default="0", metavar="M", help="mean reward of the arms (default: 0)")
-    p.add_argument(
-        "--drift", default="0", metavar="D", help="deviation of a step of the means' random walk; they begin equal"
-    )
-    p.add_argument("--seed", default="0", help="root of the random streams (default: 0)")
+    p.add_argument("--arms", metavar="K", type=integer(2), default="10", help="arms of a bandit (default: 10)")
+    runs = "bandits played, over all ranks (default: 2000)"
+    p.add_argument("--runs", metavar="R", type=integer(), default="2000", help=runs)
+    p.add_argument("--steps", metavar="T", type=integer(), default="1000", help="steps of each (default: 1000)")
+    p.add_argument("--mean", metavar="M", type=real(), default="0", help="mean reward of the arms (default: 0)")
+    drift = "deviation of a step of the means' random walk; they begin equal"
+    p.add_argument("--drift", metavar="D", type=real(0), default="0", help=drift)
+    p.add_argument("--seed", type=integer(0), default="0", help="root of the random streams (default: 0)")
     p.add_argument("--out", metavar="FOLDER", help="also write CSV files and pictures there (pictures: extra plot)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
@@ -57,7 +55,7 @@ def parser() -> Parser:
 
 def main(world: World, argv: list[str]) -> int:
     """Play the testbed and print the results. Collective: every rank must call this."""
-    args, task, methods = world.on_root(_prepare, argv, world.size)
+    args, task, methods = world.on_root(_prepare, argv)
     pin_threads()
     begun = time.monotonic()
     mine = range(world.rank * task.runs // world.size, (world.rank + 1) * task.runs // world.size)
@@ -70,14 +68,13 @@ def main(world: World, argv: list[str]) -> int:
     return 0
 
 
-class Result:
+class Result(NamedTuple):
     """Results of a method: (mean, 95 % half-width) pairs of ``reward`` and ``optimal`` by step, and of ``whole``."""
 
-    def __init__(
-        self, method: plan.Method, reward: tuple[Any, Any], optimal: tuple[Any, Any], whole: tuple[Any, Any]
-    ) -> None:
-        self.method, self.reward, self.optimal = method, reward, optimal
-        self.whole = tuple(map(float, whole))
+    method: plan.Method
+    reward: tuple[Any, Any]
+    optimal: tuple[Any, Any]
+    whole: tuple[float, float]
 
     def summary(self) -> dict[str, Any]:
         """Return a JSON-able dict. ``*_end`` are means over the last ``LAST`` steps, ``*_last`` of the last step."""
@@ -93,16 +90,12 @@ class Result:
         }
 
 
-def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, Task, list[plan.Method]]:
-    launch_env.check_launch(ranks)
+def _prepare(argv: list[str]) -> tuple[argparse.Namespace, Task, list[plan.Method]]:
     args = parser().parse(argv)
-    kinds: dict[str, Any] = {"arms": integer(2), "runs": integer(), "steps": integer(), "seed": integer(0)}
-    kinds |= {"mean": real(), "drift": real(0)}
-    task = Task(**{name: checked(parse, getattr(args, name), f"--{name}") for name, parse in kinds.items()})
+    task = Task(args.arms, args.runs, args.steps, args.seed, args.mean, args.drift)
     if args.study and args.methods:
         raise UsageError("--study has methods of its own: leave --methods or --study away")
-    words = args.methods or plan.USUAL
-    methods = plan.study() if args.study else [checked(plan.parse, word, "--methods") for word in words]
+    methods = plan.study() if args.study else args.methods or list(map(plan.parse, plan.USUAL))
     if task.runs * (abs(task.mean) + task.drift * task.steps + 10) ** 2 > MOST_SQUARES:
         raise UsageError("the rewards' squares would be too large for exact sums: lower --runs, --mean or --drift")
     if args.out:
@@ -150,9 +143,7 @@ def _tell(
 
 
 def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int) -> None:
-    start = provenance(argv, ranks, None, None)
-    facts = {"command": shlex.join(["python", "-m", "pg_mpi.bandit", *argv])}
-    facts |= {name: start[name] for name in ("commit", "time", "versions", "ranks")} | dataclasses.asdict(task)
+    facts = facts_of("pg_mpi.bandit", argv, ranks) | dataclasses.asdict(task)
     names = ("reward", "reward_half_width", "optimal", "optimal_half_width")
     rows = [
         {"step": step + 1, "method": r.method.name, **dict(zip(names, map(float, numbers)))}
@@ -166,10 +157,9 @@ def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequen
         for r in results
     ]
     write_csv(f"{args.out}/means.csv", *STUDY, rows, facts)
-    drawn = [picture(pictures.draw_study, f"{args.out}/study.png", results, task)] if args.study else []
-    if not args.study:
-        drawn.append(picture(pictures.draw_curves, f"{args.out}/curves.png", results, task))
-    print(f"written: {args.out}/curves.csv, {args.out}/means.csv{''.join(f', {path}' for path in drawn if path)}")
+    name, draw = ("study", pictures.draw_study) if args.study else ("curves", pictures.draw_curves)
+    drawn = picture(draw, f"{args.out}/{name}.png", results, task)
+    print(f"written: {args.out}/curves.csv, {args.out}/means.csv{f', {drawn}' if drawn else ''}")
 
 
 if __name__ == "__main__":

@@ -105,11 +105,10 @@ class Gradient:
     ``baseline``: whether B is the average of the earlier rewards (at the first step the reward itself), or 0.
     """
 
-    _baseline: Any
-
     def __init__(self, shape: tuple[int, int], step: float, baseline: bool = True) -> None:
         self._preferences, self._step = np.zeros(shape), step
-        self._baseline, self._time = np.zeros(shape[1]) if baseline else None, 0
+        self._baseline: Any = np.zeros(shape[1]) if baseline else None
+        self._time = 0
 
     def choose(self, uniforms: Floats) -> Integers:
         weights = np.exp(self._preferences - self._preferences.max(axis=0))

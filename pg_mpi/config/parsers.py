@@ -156,6 +156,14 @@ def imported(path: str, flag: str) -> Any:
         sys.path.remove("")
 
 
+def check_extra(package: str, extra: str, what: str) -> None:
+    """Raise ``UsageError`` if the package that ``what`` needs cannot be imported; ``extra`` of pg_mpi has it."""
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        raise UsageError(f"{what} needs an extra package: pip install 'pg_mpi[{extra}]'") from None
+
+
 class Parser(argparse.ArgumentParser):
     """``argparse`` with one-line errors that name the nearest flag, and without abbreviated flags."""
 

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any, cast
 
-from pg_mpi.config.parsers import Parser, checked, integer, real
+from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import pinning, process
 from pg_mpi.mpi.launch import launch_env
@@ -22,19 +22,20 @@ def parser() -> Parser:
         "mpirun -n 4 python -m pg_mpi.doctor.",
         epilog="Facts are read from what is loaded and pinned, or measured. Takes about six seconds. Exit code 0; "
         "with --strict 1 if there is a fault.",
-        allow_abbrev=False,
     )
     p.add_argument("--strict", action="store_true", help="exit 1 if there is a fault")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
-    p.add_argument("--seconds", metavar="S", default="1", help="length of each trial (default: 1)")
+    seconds = "length of each trial (default: %(default)s)"
+    p.add_argument("--seconds", metavar="S", type=real(0, open_low=True), default="1", help=seconds)
     p.add_argument("--env-id", metavar="ID", default=TrainConfig.env_id, help="the game (default: %(default)s)")
-    p.add_argument("--expect-ranks", metavar="N", help="number of ranks expected (default: as the launcher says)")
+    ranks = "number of ranks expected (default: as the launcher says)"
+    p.add_argument("--expect-ranks", metavar="N", type=integer(), help=ranks)
     return p
 
 
 def main(world: World, argv: list[str], import_s: float) -> int:
     """Run the doctor and return the exit code. Collective: every rank must call this."""
-    args = world.on_root(_arguments, argv)
+    args: argparse.Namespace = world.on_root(lambda: parser().parse(argv))
     from pg_mpi.doctor import facts, trials
     from pg_mpi.mpi import clocks
 
@@ -44,14 +45,6 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     measured = {"allreduce_s": trials.exchange(world, args.seconds), "memory_gb_s": trials.memory(world, args.seconds)}
     ranks = world.gather(mine)
     return cast(int, world.on_root(_tell, args, ranks, measured))
-
-
-def _arguments(argv: list[str]) -> argparse.Namespace:
-    args = parser().parse(argv)
-    args.seconds = checked(real(0, open_low=True), args.seconds, "--seconds")
-    if args.expect_ranks is not None:
-        args.expect_ranks = checked(integer(), args.expect_ranks, "--expect-ranks")
-    return args
 
 
 def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[str, Any]) -> int:
@@ -70,10 +63,8 @@ def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[
 
 
 if __name__ == "__main__":
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        if launch_env.is_first_process():
-            parser().parse(sys.argv[1:])
-    else:
-        from pg_mpi.doctor import facts, trials  # noqa: F401 imported before MPI starts, as by the trainer
+    process.answer_help(parser, sys.argv[1:])
+    from pg_mpi.doctor import facts, trials  # noqa: F401 imported before MPI starts, as by the trainer
 
-        process.run(functools.partial(main, import_s=facts.age()), sys.argv[1:])
+    # a launch that MPI does not connect is a finding, not an error
+    process.run(functools.partial(main, import_s=facts.age()), sys.argv[1:], check_launch=False)

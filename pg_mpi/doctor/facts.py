@@ -3,18 +3,16 @@
 import hashlib
 import os
 import platform
+import re
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
-from pg_mpi import __version__
 from pg_mpi.features import native_encoder
+from pg_mpi.files.provenance import versions
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.world import World
-
-PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
 
 def describe(world: World) -> dict[str, Any]:
@@ -42,31 +40,33 @@ def age() -> float:
     try:
         started = float(_stat()[19]) / os.sysconf("SC_CLK_TCK")
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
-    except (OSError, AttributeError):
+    except (IndexError, AttributeError):
         return 0.0
 
 
 def sits_on() -> int | None:
     """Hardware thread that this process runs on at the moment; None where unknown."""
-    try:
-        return int(_stat()[36])
-    except OSError:
-        return None
+    fields = _stat()
+    return int(fields[36]) if fields else None
 
 
 def _stat() -> list[str]:
     """Fields of /proc/self/stat from the third on. The second, a name, may hold spaces."""
-    return Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return _content("/proc/self/stat").rpartition(")")[2].split()
+
+
+def _content(path: str | Path) -> str:
+    """Text of a file; empty where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def core_of(thread: int) -> int:
     """Core of a hardware thread, named by its first thread."""
-    siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
-    try:
-        text = siblings.read_text(encoding="utf-8")
-    except OSError:
-        return thread
-    return int(text.replace("-", ",").split(",")[0])
+    siblings = _content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
+    return int(siblings.replace("-", ",").split(",")[0]) if siblings else thread
 
 
 def mpi(world: World) -> dict[str, Any]:
@@ -81,10 +81,7 @@ def mpi(world: World) -> dict[str, Any]:
 
 def loaded(prefix: str) -> list[str]:
     """Files loaded into this process whose names begin with ``prefix``, sorted (Linux)."""
-    try:
-        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
+    lines = _content("/proc/self/maps").splitlines()
     paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
     return sorted(path for path in paths if os.path.basename(path).startswith((f"{prefix}.", f"{prefix}-")))
 
@@ -97,23 +94,19 @@ def _binding() -> str | None:
 
 def _launcher() -> str | None:
     """Name of the parent process: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
-    try:
-        return Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
+    return _content(f"/proc/{os.getppid()}/comm").strip() or None
 
 
 def memory_mb() -> int | None:
     """Memory available on this host or in this cgroup, in MB; None where unknown."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        free = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
+    available = re.search(r"^MemAvailable: +(\d+) kB", _content("/proc/meminfo"), re.MULTILINE)
+    if not available:
         return None
+    free = int(available[1]) // 1024
     try:
-        limit, used = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+        limit, used = (int(_content(f"/sys/fs/cgroup/{name}")) for name in ("memory.max", "memory.current"))
         return min(free, (limit - used) // 2**20)
-    except (OSError, ValueError):  # no limit
+    except ValueError:  # no limit
         return free
 
 
@@ -128,24 +121,10 @@ def imported() -> dict[str, Any]:
 def file_system(path: str, mounts: str | Path = "/proc/self/mounts") -> str | None:
     """Type of a path's file system, such as ext4, nfs4 or lustre; None where unknown."""
     path = os.path.join(os.path.realpath(path), "")
-    try:
-        lines = Path(mounts).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    kinds = {line.split()[1]: line.split()[2] for line in lines}  # of two mounts on one place the later one is visible
+    mounted = [line.split() for line in _content(mounts).splitlines()]
+    kinds = {words[1]: words[2] for words in mounted}  # of two mounts on one place the later one is visible
     above = [place for place in kinds if path.startswith(os.path.join(place, ""))]
     return kinds[max(above, key=len)] if above else None
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python, this package and the packages that it needs."""
-    found = {"python": platform.python_version(), "pg_mpi": __version__}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "missing"
-    return found
 
 
 def digest(path: Path) -> str:

@@ -1,11 +1,9 @@
 """Format the doctor's report to fit one screen for any number of ranks."""
 
-from collections import defaultdict
 from typing import Any
 
+from pg_mpi.doctor.verdict import Facts, counted, grouped
 from pg_mpi.mpi.pinning import spell
-
-Facts = dict[str, Any]
 
 MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, faults of one name
 
@@ -13,12 +11,10 @@ MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, fa
 def text(result: dict[str, Any]) -> list[str]:
     """Return the report as lines of text, from the data of ``--json``."""
     ranks = result["ranks"]
-    hosts: defaultdict[str, list[Facts]] = defaultdict(list)
-    for rank in ranks:
-        hosts[rank["host"]].append(rank)
+    hosts = grouped(ranks, lambda rank: rank["host"])
     mpi = ranks[0]["mpi"]
     lines = [
-        f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''} on {len(hosts)} host{'s' if len(hosts) > 1 else ''}, "
+        f"{counted(len(ranks), 'rank')} on {counted(len(hosts), 'host')}, "
         f"started by {mpi['launcher'] or 'an unknown launcher'}; {mpi['version']}",
         f"  MPI library   {', '.join(mpi['libraries']) or 'none loaded'} ({mpi['binding']})",
     ]
@@ -61,13 +57,13 @@ def _more(rest: int, what: str) -> list[str]:
 
 
 def _blas(ranks: list[Facts]) -> str:
-    pools: defaultdict[str, list[Facts]] = defaultdict(list)
-    for rank in ranks:
-        for pool in rank["blas"]:
-            pools[
-                f"{pool['api']} {pool['version']}, {pool['threads']} thread{'s' if pool['threads'] > 1 else ''}"
-            ].append(rank)
-    said = (f"{name} in {len({rank['rank'] for rank in group})} of {len(ranks)} ranks" for name, group in pools.items())
+    pools = [
+        (f"{pool['api']} {pool['version']}, {counted(pool['threads'], 'thread')}", rank["rank"])
+        for rank in ranks
+        for pool in rank["blas"]
+    ]
+    kinds = grouped(pools, lambda pool: pool[0])
+    said = (f"{kind} in {len(set(group))} of {len(ranks)} ranks" for kind, group in kinds.items())
     return f"  BLAS          {'; '.join(said) or 'none loaded'}"
 
 
@@ -84,18 +80,14 @@ def _emulator(ranks: list[Facts]) -> str:
 
 
 def _verdict(findings: list[dict[str, Any]]) -> list[str]:
-    if not findings:
-        return ["verdict: sane"]
-    lines, alike = [], defaultdict(list)
-    for finding in findings:
-        alike[finding["name"]].append(finding)
-    for name, group in alike.items():
+    lines = []
+    for name, group in grouped(findings, lambda finding: finding["name"]).items():
         for finding in group[:MOST_ALIKE]:
             lines.append(f"{'FAULT' if finding['fault'] else 'note'} {name}: {finding['text']}")
             lines.append(f"    cure: {finding['cure']}")
         lines += _more(len(group) - MOST_ALIKE, f"of {name}")
     faults = sum(finding["fault"] for finding in findings)
-    return [*lines, f"verdict: {faults} fault{'s' if faults != 1 else ''}" if faults else "verdict: sane"]
+    return [*lines, f"verdict: {counted(faults, 'fault') if faults else 'sane'}"]
 
 
 def _bytes(size: int) -> str:

@@ -30,10 +30,14 @@ def exchange(world: Collectives, seconds: float) -> dict[int, float]:
 def _exchange(world: Collectives, size: int, budget: float) -> float:
     array = np.zeros(size // 4, dtype=np.float32)
     _time(world, array, 1)  # the first one opens connections
-    trial = float(world.max_(np.array([max(_time(world, array, 3))]))[0])
+    trial = _largest(world, max(_time(world, array, 3)))
     rounds = int(min(max(budget / max(trial, 1e-6), 3), MOST_ROUNDS))  # equal on all ranks
-    median = statistics.median(_time(world, array, rounds))
-    return float(world.max_(np.array([median]))[0])
+    return _largest(world, statistics.median(_time(world, array, rounds)))
+
+
+def _largest(world: Collectives, value: float) -> float:
+    """Return the largest value of all ranks. Collective."""
+    return float(world.max_(np.array([value]))[0])
 
 
 def _time(world: Collectives, array: NDArray[np.float32], rounds: int) -> list[float]:
@@ -53,8 +57,8 @@ def memory(world: Collectives, seconds: float) -> dict[str, float]:
     """
     alone = _triad(seconds, 4 * TRIAD) if world.rank == 0 else 0.0  # alone it has all of the caches
     world.barrier()
-    together = -float(world.max_(np.array([-_triad(seconds, TRIAD)]))[0])
-    return {"alone": round(float(world.max_(np.array([alone]))[0]), 2), "together": round(together, 2)}
+    together = -_largest(world, -_triad(seconds, TRIAD))
+    return {"alone": round(_largest(world, alone), 2), "together": round(together, 2)}
 
 
 def _triad(seconds: float, size: int) -> float:
@@ -72,14 +76,13 @@ def play(world: Collectives, env_id: str, seconds: float) -> dict[str, Any]:
 
     Collective: every rank must call this. ``cpu_share`` is the share of a core that this rank got while it was busy.
     """
-    facts: dict[str, Any] = {}
-    game: AtariGame | None
+    game: AtariGame | None = None
     try:
         rom = rom_path(rom_name(env_id))
+        facts: dict[str, Any] = {"rom": rom.name, "rom_sha256": digest(rom)}
         game = AtariGame(env_id, stream(0, SURVEY))
-        facts = {"rom": rom.name, "rom_sha256": digest(rom)}
     except Exception as error:  # any: the report shows it
-        facts, game = {"error": f"{type(error).__name__}: {error}"}, None
+        facts = {"error": f"{type(error).__name__}: {error}"}
     world.barrier()
     if game:
         steps, cpu, begun = 0, time.process_time(), time.perf_counter()

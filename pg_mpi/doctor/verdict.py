@@ -1,13 +1,14 @@
 """Derive findings from facts: the faults of a launch and their cures. Pure functions of the measurements."""
 
-from collections import defaultdict
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 Facts = dict[str, Any]
+Item = TypeVar("Item")
 
 RANK_MB = 300  # upper bound for a rank of `default`, with a margin
 SLOW_IMPORT = 20.0  # seconds
@@ -43,9 +44,7 @@ def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float
     """
     if promised and len(ranks) < promised:
         return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
-    hosts: defaultdict[str, list[Facts]] = defaultdict(list)
-    for rank in ranks:
-        hosts[rank["host"]].append(rank)
+    hosts = grouped(ranks, lambda rank: rank["host"])
     found: list[Finding] = []
     for host, members in hosts.items():
         seats = _seats(host, members)
@@ -57,6 +56,19 @@ def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float
     found += [] if crowded else _network(exchange, len(hosts))
     found += _imports(ranks) + _clocks(ranks) + _features(ranks)
     return sorted(found, key=lambda finding: not finding.fault)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+    """Return the items of each ``key(item)``, in order."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number and its noun, as ``1 rank`` or ``2 ranks``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _alone(rank: Facts, size: int, promised: int) -> Finding:
@@ -85,7 +97,7 @@ def _seats(host: str, members: list[Facts]) -> list[Finding]:
     if without := _unseated(members, "threads"):
         held = ", ".join(f"rank {rank['rank']} may use only {_list(rank['threads'])}" for rank in without[:4])
         seats = len(members) - len(without)
-        text = f"{host}: {len(members)} ranks share {seats} hardware thread{'s' if seats > 1 else ''}: {held}"
+        text = f"{host}: {len(members)} ranks share {counted(seats, 'hardware thread')}: {held}"
         cure = "mpirun --bind-to core, or --bind-to none; srun --cpus-per-task=1 --cpu-bind=cores"
         return [Finding("shared", True, text, cure)]
     if without := _unseated(members, "cores"):
@@ -151,29 +163,28 @@ def _versions(ranks: list[Facts]) -> list[Finding]:
     """Find versions that differ between ranks."""
     found = []
     for name in ranks[0]["versions"]:
-        held: defaultdict[str | None, list[Facts]] = defaultdict(list)
-        for rank in ranks:
-            held[rank["versions"].get(name)].append(rank)
-        if len(held) > 1:
-            text = "; ".join(f"{name} {version} on {_who(group)}" for version, group in held.items())
+        if text := _differing(ranks, [f"{name} {rank['versions'].get(name)}" for rank in ranks]):
             found.append(Finding("versions", True, text, "one environment on every host: copy it there, or share it"))
     return found
 
 
 def _libraries(ranks: list[Facts]) -> list[Finding]:
     """Find MPI libraries that differ between ranks, and ranks that loaded two."""
-    found: list[Finding]
-    held: defaultdict[str, list[Facts]]
-    found, held = [], defaultdict(list)
+    found = []
     for rank in ranks:
-        held[rank["mpi"]["version"]].append(rank)
         if len(rank["mpi"]["libraries"]) > 1:
             text = f"rank {rank['rank']} has loaded two MPI libraries: {', '.join(rank['mpi']['libraries'])}"
             found.append(Finding("libraries", True, text, "one MPI in the environment: unload the other module"))
-    if len(held) > 1:
-        text = "; ".join(f"{version} on {_who(group)}" for version, group in held.items())
+    if text := _differing(ranks, [rank["mpi"]["version"] for rank in ranks]):
         found.append(Finding("libraries", True, text, "load the same MPI module on every host"))
     return found
+
+
+def _differing(ranks: list[Facts], versions: list[str]) -> str:
+    """Return which ranks have which version; an empty string if all have the same."""
+    groups = grouped(zip(versions, ranks), lambda pair: pair[0])
+    held = [f"{version} on {_who([rank for _, rank in group])}" for version, group in groups.items()]
+    return "; ".join(held) if len(held) > 1 else ""
 
 
 def _emulators(ranks: list[Facts]) -> list[Finding]:
@@ -182,14 +193,8 @@ def _emulators(ranks: list[Facts]) -> list[Finding]:
         text = f"no emulator on {_who(broken)}: {broken[0]['emulator']['error']}"
         return [Finding("emulator", True, text, "pip install --force-reinstall ale-py: the ROMs come with it")]
     if len({rank["emulator"]["rom_sha256"] for rank in ranks}) > 1:
-        return [
-            Finding(
-                "emulator",
-                True,
-                "the ranks' ROMs differ",
-                "one ale-py on every host: copy the environment there, or share it",
-            )
-        ]
+        cure = "one ale-py on every host: copy the environment there, or share it"
+        return [Finding("emulator", True, "the ranks' ROMs differ", cure)]
     return []
 
 

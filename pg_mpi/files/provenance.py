@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import shlex
 import subprocess
 import time
 from collections.abc import Sequence
@@ -12,25 +13,41 @@ from pg_mpi import __version__
 
 #: Variables of batch systems for the job and its array task.
 JOB = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "PBS_JOBID")
-PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py")
+PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
 
 def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: Any) -> dict[str, Any]:
     """Provenance of a start, for ``config.json``: command, commit, versions, ranks and their places."""
-    from importlib import metadata
-
-    versions = {"python": platform.python_version(), "pg_mpi": __version__, "cpu": cpu()}
-    versions.update({name: metadata.version(name) for name in PACKAGES})
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": argv,
         "commit": commit_of_source(),
-        "versions": versions,
+        "versions": {"cpu": cpu(), **versions()},
         "ranks": ranks,
         "mpi": mpi,
         "places": places,
         "job": {key: os.environ[key] for key in JOB if key in os.environ},
     }
+
+
+def facts_of(module: str, argv: Sequence[str], ranks: int) -> dict[str, Any]:
+    """Provenance of a table that ``python -m module`` writes: command, commit, time, versions and ranks."""
+    start = provenance(argv, ranks, None, None)
+    command = shlex.join(["python", "-m", module, *argv])
+    return {"command": command, **{name: start[name] for name in ("commit", "time", "versions", "ranks")}}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, this package and the packages that it needs."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "pg_mpi": __version__}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "missing"
+    return found
 
 
 def cpu() -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import check_extra
 
 SCALE = 2  # every pixel becomes 2 x 2
 KINDS: dict[str, dict[str, Any]] = {
@@ -24,14 +25,13 @@ class Video:
     """Writes frames to a video file.
 
     Args:
-        path: ends with .mp4 or .gif.
+        path: one that passes ``check``.
         fps: frames per second.
     """
 
     def __init__(self, path: str, fps: float) -> None:
-        check(path)
-        self._writer: Generator[None, Any, None] | None
-        self._path, self._fps, self._writer = path, fps, None
+        self._path, self._fps = path, fps
+        self._writer: Generator[None, Any, None] | None = None
 
     def add(self, rgb: NDArray[np.uint8]) -> None:
         """Append one screen, uint8 (height, width, 3)."""
@@ -63,7 +63,4 @@ def check(path: str) -> None:
     folder = os.path.dirname(path) or "."
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--video {path}: the folder {folder} does not exist or cannot be written")
-    try:
-        import imageio_ffmpeg  # noqa: F401
-    except ImportError:
-        raise UsageError("--video needs the extra package: pip install 'pg_mpi[video]'") from None
+    check_extra("imageio_ffmpeg", "video", "--video")

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn, cast
 
+from pg_mpi import __version__
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
 from pg_mpi.mpi.launch import launch_env
@@ -20,6 +21,7 @@ def run(
     argv: list[str],
     optional_mpi: bool = False,
     parser: Callable[[], Parser] | None = None,
+    check_launch: bool = True,
 ) -> NoReturn:
     """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
 
@@ -27,19 +29,35 @@ def run(
     ranks raise ends the whole job. Any other exception, ``SystemExit`` included, prints the rank's traceback and ends
     the whole job.
 
-    ``parser``: a function that returns the command-line parser. One process prints ``--help``, without MPI.
+    Args:
+        optional_mpi: without MPI, run in a world of one.
+        parser: as of ``answer_help``, which is called first.
+        check_launch: raise ``UsageError`` if MPI has fewer ranks than the launcher started.
     """
-    if parser and {"-h", "--help"} & set(argv):
-        if launch_env.is_first_process():
-            parser().parse(argv)
-        sys.exit(0)
+    if parser:
+        answer_help(parser, argv)
     world = None
     try:
         world = connect(optional_mpi)
+        if check_launch:
+            world.on_root(launch_env.check_launch, world.size)
         code = main(world, argv)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
         code = _tell(world, error)
     _leave(world, code)
+
+
+def answer_help(parser: Callable[[], Parser], argv: list[str]) -> None:
+    """Print ``--help`` or ``--version``, if asked, in the launcher's first process, without MPI, and end all."""
+
+    def answer(argv: list[str]) -> int:
+        p = parser()
+        p.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
+        p.parse(argv)
+        return 0
+
+    if {"-h", "--help", "--version"} & set(argv):
+        run_alone(answer, argv)
 
 
 def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:

@@ -4,10 +4,10 @@ import json
 import os
 import sys
 
-from pg_mpi.config.errors import RunError, UsageError, system_faults
-from pg_mpi.config.parsers import Parser
+from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.parsers import Parser, check_extra
 from pg_mpi.files.atomic_file import write_text
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi import process
 
 
 def parser() -> Parser:
@@ -20,7 +20,6 @@ def parser() -> Parser:
         epilog="A run may still be training. pg_mpi.evaluate RUN --video RUN/game.mp4 writes an evaluation and a "
         "video, which the next report shows. Exit codes: 0 written, 2 wrong usage or files that cannot be used, 75 or "
         "1 a file that the system cannot read or write. Needs the extra package: pip install 'pg_mpi[plot]'.",
-        allow_abbrev=False,
     )
     p.add_argument("runs", metavar="RUN", nargs="+", help="a run folder, such as runs/pong-default-s0")
     p.add_argument("--out", metavar="FILE", help="the page (default: RUN/report.html; of several runs: report.html)")
@@ -28,12 +27,12 @@ def parser() -> Parser:
     return p
 
 
-def main(argv: list[str]) -> None:
-    """Write the report. Raises ``UsageError``."""
+def main(argv: list[str]) -> int:
+    """Write the report and return the exit code. Raises ``UsageError``."""
     args = parser().parse(argv)
-    from pg_mpi.report import figures, page, read  # imported late, because numpy loads slowly
+    from pg_mpi.report import page, read  # imported late, because numpy loads slowly
 
-    figures.check()
+    check_extra("matplotlib", "plot", "a report")
     runs = read.runs(args.runs)
     out = args.out or (os.path.join(args.runs[0], "report.html") if len(runs) == 1 else "report.html")
     if os.path.splitext(out)[1].lower() not in (".html", ".htm"):
@@ -49,12 +48,9 @@ def main(argv: list[str]) -> None:
     print(f"report of {names}: {out} ({size / 1e6:.1f} MB), open it in a browser", flush=True)
     if args.json:
         print(json.dumps({"path": out, "bytes": size, "runs": [run.path for run in runs]}), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    if launch_env.is_first_process():  # under mpirun only the first process writes the page
-        try:
-            main(sys.argv[1:])
-        except (UsageError, RunError) as wrong:
-            print(f"pg_mpi: error: {wrong}", file=sys.stderr)
-            sys.exit(wrong.code)
+    process.answer_help(parser, sys.argv[1:])
+    process.run_alone(main, sys.argv[1:])

@@ -4,12 +4,11 @@ import hashlib
 import io
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError
 from pg_mpi.report import series
 from pg_mpi.report.markup import Markup, element, join
 from pg_mpi.report.read import Run
@@ -25,59 +24,48 @@ WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows abo
 UNITS = {60: "minutes", 3600: "hours"}
 
 
-def check() -> None:
-    """Raise ``UsageError`` where matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UsageError("a report needs an extra package: pip install 'pg_mpi[plot]'") from None
-
-
 def learning(runs: list[Run], label: str) -> Markup:
     """Draw score against time with its interval, a line for each run; a diamond marks its last evaluation."""
 
+    scale, unit = _unit(runs)
+
     def paint(axes: "Axes", theme: Theme) -> None:
-        scale, unit = _unit(runs)
         for number, run in enumerate(runs):
             colour, dash = theme.run(number)
             wall, mean, half = series.learning(run)
             axes.fill_between(wall / scale, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-            marker = "o" if len(wall) < 3 else None
-            axes.plot(wall / scale, mean, linestyle=dash, color=colour, linewidth=1.6, marker=marker)
-            place = series.evaluated(run)
-            if place:
+            _draw_line(axes, wall / scale, mean, colour, dash)
+            if place := series.evaluated(run):
                 when, middle, low, high = place
                 bar = [[max(middle - low, 0)], [max(high - middle, 0)]]
                 axes.errorbar(when / scale, middle, bar, fmt="D", color=colour, ecolor=theme.ink, markersize=5,
                               markeredgecolor=theme.ink, elinewidth=1, capsize=3, zorder=4)  # fmt: skip
         axes.set(xlabel=unit, ylabel="score", xlim=(0, None))
 
-    return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
+    return _pictures(paint, label)
 
 
 def speed(runs: list[Run], label: str) -> Markup:
     """Draw steps/s against time, a line for each run."""
 
+    scale, unit = _unit(runs)
+
     def paint(axes: "Axes", theme: Theme) -> None:
-        scale, unit = _unit(runs)
         for number, run in enumerate(runs):
-            colour, dash = theme.run(number)
             when, sps = series.speed(run)
-            marker = "o" if len(when) < 3 else None
-            axes.plot(when / scale, sps, linestyle=dash, color=colour, linewidth=1.6, marker=marker)
+            _draw_line(axes, when / scale, sps, *theme.run(number))
         axes.set(xlabel=unit, ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
         axes.yaxis.set_major_formatter("{x:,.0f}")
 
-    if len(runs) == 1:
-        return _picture(paint, label)
-    return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
+    return _picture(paint, label) if len(runs) == 1 else _pictures(paint, label)
 
 
 def phases(run: Run, label: str) -> Markup:
     """Draw the shares of the wall time against time, stacked."""
 
+    scale, unit = _unit([run])
+
     def paint(axes: "Axes", theme: Theme) -> None:
-        scale, unit = _unit([run])
         when, shares = series.shares(run)
         wall = run.columns["wall_s"]
         ends = np.concatenate([[max(wall[0] - series.seconds(run)[0], 0)], when, wall[-1:]]) / scale
@@ -112,6 +100,16 @@ def _unit(runs: list[Run]) -> tuple[int, str]:
     longest = max(run.columns["wall_s"][-1] for run in runs)
     scale = 3600 if longest > 5 * 3600 else 60
     return scale, UNITS[scale]
+
+
+def _draw_line(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], colour: str, dash: Any) -> None:
+    """Draw a run's line; with markers if it has fewer than three points."""
+    axes.plot(x, y, linestyle=dash, color=colour, linewidth=1.6, marker="o" if len(x) < 3 else None)
+
+
+def _pictures(paint: Paint, label: str) -> Markup:
+    """Draw ``paint(axes, theme)`` for wide and for narrow screens."""
+    return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
 
 
 def _picture(paint: Paint, label: str, size: tuple[float, float] = HALF, kind: str | None = None) -> Markup:

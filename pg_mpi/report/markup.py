@@ -37,10 +37,7 @@ def table(head: Iterable[object], rows: Iterable[Sequence[object]], **attributes
         rows: lists of cells; a cell may be a ``Cell``.
     """
     top = element("thead", element("tr", *(element("th", name, scope="col") for name in head)))
-    body = [
-        element("tr", element("th", row[0], scope="row"), *(each if is_cell(each) else cell(each) for each in row[1:]))
-        for row in rows
-    ]
+    body = [element("tr", element("th", row[0], scope="row"), *map(cell, row[1:])) for row in rows]
     return element("div", element("table", top, element("tbody", *body), **attributes), class_="scroll")
 
 
@@ -49,10 +46,5 @@ class Cell(Markup):
 
 
 def cell(value: object, **attributes: object) -> Cell:
-    """Return a ``td`` element."""
-    return Cell(element("td", value, **attributes))
-
-
-def is_cell(value: object) -> bool:
-    """True for a ``td`` element of ``cell``."""
-    return isinstance(value, Cell)
+    """Return a ``td`` element; a ``Cell`` is returned unchanged."""
+    return value if isinstance(value, Cell) else Cell(element("td", value, **attributes))

@@ -7,8 +7,6 @@ from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.read import Run
 from pg_mpi.report.theme import LIGHT, dash
 
-Numbered = tuple[int, Run, bool]
-
 MOST_VIDEO = 8_000_000  # bytes; of a larger one the page shows the path
 
 
@@ -16,10 +14,6 @@ def key(number: int, name: str) -> Markup:
     """A run's name with its line style."""
     line = element("i", class_=f"line run{number % len(LIGHT.runs)}", style=f"border-top-style:{dash(number)}")
     return element("span", line, name, class_="key")
-
-
-def _whose(number: int, run: Run, several: bool) -> Markup | None:
-    return element("p", key(number, run.name), class_="whose") if several else None
 
 
 def _figure(
@@ -60,20 +54,17 @@ def _speed(runs: list[Run]) -> Markup:
 
 def grids(runs: list[Run]) -> list[Markup]:
     """Cards in two columns: all cards of a single run; for several runs phases and waiting, a row for each run."""
-    numbered = _numbered(runs)
-    speed, judged = _speed(runs), list(filter(None, map(_evaluation, numbered)))
-    shown = [card for each in numbered for card in (_phases(each), _waits(each))]
-    groups = [[speed, *shown, *judged]] if len(runs) == 1 else [shown, judged]
-    return [speed] * (len(runs) > 1) + [element("div", *group, class_="two") for group in groups if group]
+    speed, shown, judged = _speed(runs), [], []
+    for number, run in enumerate(runs):
+        whose = element("p", key(number, run.name), class_="whose") if len(runs) > 1 else None
+        shown += [_phases(number, run, whose), _waits(number, run, whose)]
+        judged += _evaluation(number, run, whose)
+    if len(runs) == 1:
+        return [element("div", speed, *shown, *judged, class_="two")]
+    return [speed, *(element("div", *cards, class_="two") for cards in (shown, judged) if cards)]
 
 
-def _numbered(runs: list[Run]) -> list[Numbered]:
-    """(number, run, whether there are several runs) for each run."""
-    return [(number, run, len(runs) > 1) for number, run in enumerate(runs)]
-
-
-def _phases(numbered: Numbered) -> Markup:
-    number, run, several = numbered
+def _phases(number: int, run: Run, whose: Markup | None) -> Markup:
     title = captions.spent(run)
     mean, (_, shown) = series.mean_shares(run), series.shares(run)
     mean["other"] = max(0.0, 1 - sum(mean[name] for name in shown if name != "other"))
@@ -84,37 +75,35 @@ def _phases(numbered: Numbered) -> Markup:
     what = "Where the wall time goes: shares of each phase, mean of ranks."
     picture = figures.phases(run, f"{run.name}: {title}")
     keys = element("p", *entries, class_="keys")
-    return _figure(f"phases{number}", title, what, picture, keys, _whose(number, run, several))
+    return _figure(f"phases{number}", title, what, picture, keys, whose)
 
 
-def _waits(numbered: Numbered) -> Markup:
-    number, run, several = numbered
+def _waits(number: int, run: Run, whose: Markup | None) -> Markup:
     shares, waits = series.waits(run), run.beside.waits
     if int(run.columns["ranks"][-1]) == 1:
-        return _left_out(number, run, several, "A single rank does not wait.")
+        return _left_out(whose, "A single rank does not wait.")
     if shares is None or waits is None:
         why = "ranks.json, which the trainer writes at each checkpoint, is not in the run folder or is of another run: "
-        return _left_out(number, run, several, why + "continue the run to its next checkpoint and report again.")
+        return _left_out(whose, why + "continue the run to its next checkpoint and report again.")
     what = "Time each rank spent waiting for others since the last start; dashed: their mean. The one that waits least "
     what += "is the one that the others wait for."
     title = captions.waited(shares, waits.by_rank, waits.least)
     picture = figures.waits(shares, waits.by_rank, f"{run.name}: {title}")
-    return _figure(f"waits{number}", title, what, picture, above=_whose(number, run, several))
+    return _figure(f"waits{number}", title, what, picture, above=whose)
 
 
-def _left_out(number: int, run: Run, several: bool, why: str) -> Markup:
+def _left_out(whose: Markup | None, why: str) -> Markup:
     title = element("h2", "Waiting by rank is left out")
-    return element("figure", _whose(number, run, several), title, element("p", why, class_="what"), class_="empty")
+    return element("figure", whose, title, element("p", why, class_="what"), class_="empty")
 
 
-def _evaluation(numbered: Numbered) -> Markup | None:
-    number, run, several = numbered
+def _evaluation(number: int, run: Run, whose: Markup | None) -> list[Markup]:
     judged = run.beside.evaluation
     if not judged:
-        return None
+        return []
     title = f"Evaluation: {captions.judged(judged)} over {tables.shorten(judged['games'])} games"
-    film, whose = _video(run.beside.video), _whose(number, run, several)
-    return _figure(f"evaluation{number}", title, captions.protocol(judged), film, above=whose)
+    film = _video(run.beside.video)
+    return [_figure(f"evaluation{number}", title, captions.protocol(judged), film, above=whose)]
 
 
 def _video(path: str | None) -> Markup | None:

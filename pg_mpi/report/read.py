@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.files.atomic_file import exists
+from pg_mpi.learning.phases import PHASES
 from pg_mpi.report import run_files
-from pg_mpi.run.phase_timer import PHASES
 
 Columns = dict[str, NDArray[np.float64]]
 Lists = dict[str, list[float]]

@@ -63,20 +63,20 @@ class RunFiles:
 
 def read(folder: str, notes: list[str]) -> RunFiles:
     """Read the ``RunFiles`` of a run folder; append a line to ``notes`` for each unusable file."""
-    config, done, ranks, evaluation = (
-        _object(folder, name, notes) for name in ("config.json", "DONE", "ranks.json", "evaluation.json")
-    )
+    names = ("config.json", "ranks.json", "evaluation.json")
+    config, ranks, evaluation = (_object(folder, name, notes) or {} for name in names)
+    done = _object(folder, "DONE", notes)
     if not config:
         notes.append("config.json is missing: settings and provenance are not shown")
-    judged = _evaluation(evaluation or {})
+    judged = _evaluation(evaluation)
     if evaluation and not judged:
         notes.append("evaluation.json is of another version: evaluate again to show it")
-    waits = _waits(ranks or {})
+    waits = _waits(ranks)
     if ranks and not waits:
         notes.append("ranks.json is of another version: waiting by rank is not shown")
     return RunFiles(
-        settings=as_dict((config or {}).get("settings")),
-        starts=[start for start in as_list((config or {}).get("starts")) if isinstance(start, dict)],
+        settings=as_dict(config.get("settings")),
+        starts=[start for start in as_list(config.get("starts")) if isinstance(start, dict)],
         ended=None if done is None else str(done.get("reason", "finished")),
         waits=waits,
         evaluation=judged,

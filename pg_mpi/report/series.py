@@ -1,11 +1,11 @@
 """Convert a run's metrics to the data of the figures: thinned, smoothed, as shares. Pure functions."""
 
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.files.checkpoint_folder import NAME
 from pg_mpi.report.read import Run
 from pg_mpi.report.theme import PHASES
 
@@ -75,7 +75,7 @@ def waits(run: Run) -> Floats | None:
 def evaluated(run: Run) -> tuple[float, ...] | None:
     """(seconds when its checkpoint was saved, mean, low, high) of the last evaluation; None if unknown."""
     judged: Any = run.beside.evaluation
-    step = re.fullmatch(r"step-(\d{12})\.npz", str((judged or {}).get("checkpoint")))
+    step = NAME.fullmatch(str((judged or {}).get("checkpoint")))
     if not step:
         return None
     saved = int(np.searchsorted(run.columns["env_steps"], int(step[1])))

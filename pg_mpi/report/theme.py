@@ -34,27 +34,13 @@ class Theme:
 
 
 LIGHT = Theme(
-    name="light",
-    page="#f6f7f8",
-    card="#ffffff",
-    ink="#1b1f24",
-    muted="#5b6570",
-    line="#dfe3e8",
-    accent="#1260b0",
-    marked="#fff3c9",
-    runs=("#1665c1", "#c8344c", "#1f8a5b", "#a86b00", "#7a46c4", "#0c8190"),
-)
+    "light", page="#f6f7f8", card="#ffffff", ink="#1b1f24", muted="#5b6570", line="#dfe3e8", accent="#1260b0",
+    marked="#fff3c9", runs=("#1665c1", "#c8344c", "#1f8a5b", "#a86b00", "#7a46c4", "#0c8190"),
+)  # fmt: skip
 DARK = Theme(
-    name="dark",
-    page="#101317",
-    card="#181c21",
-    ink="#e7eaee",
-    muted="#9ba6b2",
-    line="#2e353d",
-    accent="#78b4ff",
-    marked="#4a3d10",
-    runs=("#6fb1ff", "#ff8592", "#58cf9b", "#f0b64f", "#bd9cff", "#52cfe0"),
-)
+    "dark", page="#101317", card="#181c21", ink="#e7eaee", muted="#9ba6b2", line="#2e353d", accent="#78b4ff",
+    marked="#4a3d10", runs=("#6fb1ff", "#ff8592", "#58cf9b", "#f0b64f", "#bd9cff", "#52cfe0"),
+)  # fmt: skip
 THEMES = (LIGHT, DARK)
 
 #: Dash patterns (matplotlib, CSS) of the first runs, the next runs, and the runs after those.

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -12,11 +11,11 @@ from typing import Any, cast
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import RunError, UsageError
-from pg_mpi.config.parsers import Parser, checked, duration, integer
+from pg_mpi.config.parsers import Parser, check_extra, duration, integer
 from pg_mpi.config.presets import env_defaults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.provenance import provenance
+from pg_mpi.files.provenance import facts_of
 from pg_mpi.files.run_folder import output_of
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
@@ -42,16 +41,16 @@ def parser() -> Parser:
         "high = 3e-3 and log = true; [num_steps] with low = 128, high = 512 and step = 128; [hidden] with choices = "
         "[32, 64]. Every other flag is one of pg_mpi.train, for all trials. Next to FILE.journal, FILE.trials "
         "holds a run folder for each trial, trials.csv, study.png (extra: plot), and best.json for --preset.",
-        allow_abbrev=False,
     )
     p.add_argument("--space", metavar="FILE", required=True, help="the settings to try, see below")
-    p.add_argument(
-        "--study", metavar="FILE", default="tune.journal", help="the study's journal (default: tune.journal)"
-    )
-    p.add_argument("--trials", metavar="N", default="32", help="trials of the study, over all jobs (default: 32)")
-    p.add_argument("--budget", metavar="TIME", default="00:02:00", help="training time of a trial (default: 00:02:00)")
-    p.add_argument("--ranks-per-trial", metavar="K", default="1", help="ranks of a group (default: 1)")
-    p.add_argument("--max-walltime", metavar="TIME", help="checkpoint and exit 75 after this time")
+    journal = "the study's journal (default: %(default)s)"
+    p.add_argument("--study", metavar="FILE", default="tune.journal", help=journal)
+    trials = "trials of the study, over all jobs (default: %(default)s)"
+    p.add_argument("--trials", metavar="N", type=integer(), default="32", help=trials)
+    budget = "training time of a trial (default: %(default)s)"
+    p.add_argument("--budget", metavar="TIME", type=duration, default="00:02:00", help=budget)
+    p.add_argument("--ranks-per-trial", metavar="K", type=integer(), default="1", help="ranks of a group (default: 1)")
+    p.add_argument("--max-walltime", metavar="TIME", type=duration, help="checkpoint and exit 75 after this time")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
 
@@ -144,38 +143,33 @@ def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progre
 
 
 def _plan(argv: list[str], ranks: int) -> Plan:
-    launch_env.check_launch(ranks)
     args, rest = parser().parse_known_args(argv)
     config, given = parse_train(rest)
     usual = TrainConfig()
     if refused := [name for name in sorted(REFUSED) if getattr(config, name) != getattr(usual, name)]:
         flag = f"--{refused[0].replace('_', '-')}"
         raise UsageError(f"{flag} does not apply here, on the command line or in a preset: each trial has its own")
-    study.check()
+    check_extra("optuna", "tune", "tuning")
     dimensions = space.read(args.space)
     if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
         raise UsageError(f"{twice[0]} is in {args.space} and on the command line: leave one out")
-    kinds: dict[str, Callable[[Any], Any]] = {"trials": integer(), "budget": duration, "ranks_per_trial": integer()}
-    if args.max_walltime is not None:
-        kinds["max_walltime"] = duration
-    values = {name: checked(kind, getattr(args, name), f"--{name.replace('_', '-')}") for name, kind in kinds.items()}
-    if ranks % values["ranks_per_trial"]:
-        raise UsageError(f"{ranks} ranks make no groups of {values['ranks_per_trial']}: give a divisor")
+    if ranks % args.ranks_per_trial:
+        raise UsageError(f"{ranks} ranks make no groups of {args.ranks_per_trial}: give a divisor")
     from pg_mpi.env import registry
 
     registry.check(config)
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & {each.name for each in dimensions}:
-        config.check(values["ranks_per_trial"], given)
+        config.check(args.ranks_per_trial, given)
     make_folder(study.folder_of(args.study), "--study")
-    same = config.identity() | {"budget": values["budget"], "space": [str(dimension) for dimension in dimensions]}
-    study.Study(args.study, dimensions, values["trials"], config.seed).check_same(same)
-    return Plan(config, given, dimensions, args.study, json=args.json, **{"max_walltime": None, **values})
+    same = config.identity() | {"budget": args.budget, "space": [str(dimension) for dimension in dimensions]}
+    study.Study(args.study, dimensions, args.trials, config.seed).check_same(same)
+    words = vars(args)
+    del words["space"]
+    return Plan(config, given, dimensions, **words)
 
 
 def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -> int:
-    start = provenance(argv, ranks, None, None)
-    facts = {"command": shlex.join(["python", "-m", "pg_mpi.tune", *argv])}
-    facts |= {name: start[name] for name in ("commit", "time", "versions", "ranks")}
+    facts = facts_of("pg_mpi.tune", argv, ranks)
     rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts)
     states = [row.state for row in rows]
     if stopped:

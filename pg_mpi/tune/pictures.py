@@ -1,5 +1,6 @@
 """Draw a study."""
 
+import itertools
 from typing import Any
 
 from pg_mpi.files.figure_file import axes_of
@@ -22,14 +23,9 @@ def draw_study(path: str, rows: list[Row], dimensions: list[Dimension]) -> None:
             for axes, dimension in zip(panels[1:], shown):
                 places = [_place(dimension, row.params[dimension.name]) for row in of_state]
                 axes.scatter(places, scores, s=16, color=colour)
-        best: Any
-        line: list[tuple[int, float]]
-        best, line = None, []
-        for row in scored:
-            if row.state == "complete":
-                best = row.score if best is None else max(best, row.score)
-                line.append((row.slot, best))
-        panels[0].step(*zip(*line), where="post", color="C0", linewidth=1)
+        complete = [(row.slot, row.score) for row in rows if row.state == "complete" and row.score is not None]
+        slots, complete_scores = zip(*complete)
+        panels[0].step(slots, list(itertools.accumulate(complete_scores, max)), where="post", color="C0", linewidth=1)
         panels[0].set(xlabel="trial", ylabel="score, mean of its last 100 games")
         panels[0].legend(frameon=False, fontsize=8)
         for axes, dimension in zip(panels[1:], shown):

@@ -27,14 +27,6 @@ RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
 PARTS = 2 ** (RUNGS - 1)
 
 
-def check() -> None:
-    """Raise ``UsageError`` if Optuna is missing."""
-    try:
-        import optuna  # noqa: F401
-    except ImportError:
-        raise UsageError("tuning needs an extra package: pip install 'pg_mpi[tune]'") from None
-
-
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[None]:
     """Context that raises ``UsageError`` for a malformed journal, for which Optuna raises errors of any type."""
@@ -127,9 +119,8 @@ class Study:
             self._study = optuna.create_study(
                 storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
             )
-        self._claim: IO[str] | None
-        self._trial: Trial | None
-        self._claim = self._trial = None
+        self._claim: IO[str] | None = None
+        self._trial: Trial | None = None
 
     def check_same(self, settings: dict[str, Any]) -> None:
         """Raise ``UsageError`` if the study was begun with other ``settings``, a JSON-able dict; else store them."""

@@ -52,9 +52,8 @@ def play(
     now = type(group).clock
     begun = now()
     group.clock = lambda: STARTED + now() - begun  # each trial counts its own seconds
-    problem: str | None
-    outcome: Outcome | None
-    problem, outcome = None, None
+    problem: str | None = None
+    outcome: Outcome | None = None
     with contextlib.redirect_stdout(output):
         try:
             trainer = Trainer(group, config, given)

@@ -12,6 +12,7 @@ import pytest
 from folders import EVALUATION, line, write, write_lines, write_run
 from jobs import ROOT, one_line, refusal
 
+from pg_mpi import __version__
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.report import captions, figures, page, panels, read, run_files, series, tables, theme
 from pg_mpi.report.__main__ import main
@@ -271,6 +272,14 @@ def test_report_shows_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
     assert read.runs([str(folder)])[0].beside.video is None
 
 
+def test_evaluation_of_a_checkpoint_with_more_digits_is_drawn(tmp_path):
+    folder = write_run(tmp_path / "run", updates=1)
+    write_lines(folder, [line(n) | {"env_steps": n * 10**12} for n in range(1, 4)])
+    write(folder / "evaluation.json", EVALUATION | {"checkpoint": f"step-{2 * 10**12}.npz"})
+    (run,) = read.runs([str(folder)])
+    assert series.evaluated(run)[0] == line(2)["wall_s"]
+
+
 def test_page_of_a_long_run_on_many_ranks_is_small(tmp_path):
     folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 101).tolist())
     (run,) = read.runs([str(folder)])
@@ -319,6 +328,11 @@ def test_missing_matplotlib_is_refused_with_a_remedy(tmp_path):
 def test_help_needs_neither_numpy_nor_matplotlib(tmp_path):
     result = report(tmp_path, "--help", before="sys.modules['numpy'] = sys.modules['matplotlib'] = None")
     assert "--out FILE" in result.stdout and "HTML file" in result.stdout
+
+
+def test_version_is_printed_and_a_wrong_flag_before_help_is_refused_with_one_line(tmp_path):
+    assert report(tmp_path, "--version").stdout == f"pg_mpi {__version__}\n"
+    assert "--out: expected one argument" in one_line(report(tmp_path, "--out", "--help", code=2))
 
 
 def test_video_of_an_unknown_type_is_ignored(tmp_path):
