@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pg_mpi import STARTED
-from pg_mpi.config.command_line import DRY_RUN, parse_dry_run, parse_train
+from pg_mpi.config.command_line import DRY_RUN, parse_dry_run, parse_train, train_parser
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
@@ -123,10 +123,8 @@ def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfi
 
 if __name__ == "__main__":
     flag = StopFlag(launch_env.is_launched())  # first: a signal during the start must not kill the job
-    if {"-h", "--help", "--version"} & set(sys.argv[1:]):  # needs no MPI; one process answers
-        if launch_env.is_first_process():
-            parse_train(sys.argv[1:])
-    elif DRY_RUN in sys.argv[1:]:
+    process.answer_help(train_parser, sys.argv[1:])
+    if DRY_RUN in sys.argv[1:]:
         process.run_alone(dry_run, sys.argv[1:])
     else:
         process.run(functools.partial(main, stop=flag), sys.argv[1:], check_launch=False)  # with --expect-ranks

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pg_mpi import __version__
 from pg_mpi.config.errors import RunError, UsageError, reportable
 from pg_mpi.config.parsers import Parser, checked, integer, nearest
 from pg_mpi.config.presets import PRESETS, env_defaults, names_foreign_code
@@ -65,9 +64,7 @@ def train_parser() -> Parser:
         epilog="Budgets, the tracker and the checkpoint interval may change on resume; other settings need "
         "another run. The last of repeated flags counts. Counts are over all ranks, except --envs-per-rank, "
         "--num-steps and --games-per-update. Numbers may be written as 2e9.",
-        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
     for name, field in FIELDS.items():
         default = "" if field.default in (None, False) else f" (default: {field.default})"
         switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
+from pg_mpi import __version__
 from pg_mpi.config.errors import UsageError, one_line
 
 Parsed = TypeVar("Parsed")
@@ -165,10 +166,11 @@ def check_extra(package: str, extra: str, what: str) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """``argparse`` with one-line errors that name the nearest flag, and without abbreviated flags."""
+    """``argparse`` with one-line errors that name the nearest flag, ``--version``, and no abbreviated flags."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **options})
+        super().__init__(allow_abbrev=False, **options)
+        self.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
 
     def add_argument(  # type: ignore[override]  # of argparse's types only functions
         self, *names: str, type: Callable[[str], Any] | None = None, **options: Any

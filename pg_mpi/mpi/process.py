@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn, cast
 
-from pg_mpi import __version__
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
 from pg_mpi.mpi.launch import launch_env
@@ -51,9 +50,7 @@ def answer_help(parser: Callable[[], Parser], argv: list[str]) -> None:
     """Print ``--help`` or ``--version``, if asked, in the launcher's first process, without MPI, and end all."""
 
     def answer(argv: list[str]) -> int:
-        p = parser()
-        p.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
-        p.parse(argv)
+        parser().parse(argv)
         return 0
 
     if {"-h", "--help", "--version"} & set(argv):

@@ -22,7 +22,6 @@ from pg_mpi.learning.advantages import discounted_returns, standardise
 from pg_mpi.learning.optimizer import RMSProp
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.mpi import pinning, process
-from pg_mpi.mpi.launch import launch_env
 
 GAME, HIDDEN = "ALE/Pong-v5", 200
 
@@ -96,7 +95,6 @@ class Dense:
 def main(world, argv):
     """Play and learn for some seconds and write the result. Collective: every rank must call this."""
     path, seconds = argv[0], float(argv[1])
-    world.on_root(launch_env.check_launch, world.size)
     phases = PhaseTimer(monotonic)
     dense = Dense(world, phases)
     dense.learn(*dense.play(monotonic() + 1))  # warm-up of threads and network

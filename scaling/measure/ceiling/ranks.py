@@ -16,7 +16,6 @@ from time import perf_counter
 from pg_mpi import STARTED
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.mpi import process
-from pg_mpi.mpi.launch import launch_env
 from scaling.measure.ceiling import parts, stubs
 from scaling.measure.ceiling.__main__ import prepare
 
@@ -24,7 +23,6 @@ from scaling.measure.ceiling.__main__ import prepare
 def main(world, argv):
     """Measure and write the result. Collective: every rank must call this."""
     folder, *words = argv
-    world.on_root(launch_env.check_launch, world.size)
     args, config, given = world.on_root(prepare, words)
     config = dataclasses.replace(config, run_dir=os.path.join(folder, "run"))
     switch = stubs.StubWorld(world)
