@@ -18,7 +18,7 @@ calibration and no bins by size. Its three-way offsets are not used here.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
+from math import ceil, prod
 
 from pg_mpi.features.blobs import Blob
 from pg_mpi.features.foreground import WIDTH, Run
@@ -69,10 +69,7 @@ class Layout:
         self._blocks, self.size = {}, 0
         for name, shape in shapes.items():
             self._blocks[name] = self.size, shape
-            size = 1
-            for length in shape:
-                size *= length
-            self.size += size
+            self.size += prod(shape)
 
     def number(self, block: str, *indices: int) -> int:
         """Return the number of an input from its indices within a block."""
@@ -82,6 +79,11 @@ class Layout:
             assert 0 <= index < length
             number = number * length + index
         return first + number
+
+    def numbers(self, block: str) -> range:
+        """Return the numbers of all inputs of a block."""
+        first, shape = self._blocks[block]
+        return range(first, first + prod(shape))
 
 
 def tiles(runs: Iterable[Run], layout: Layout) -> set[int]:

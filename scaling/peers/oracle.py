@@ -1,11 +1,13 @@
-"""Serial oracle of Karpathy's method: one process, dense float64 numpy."""
+"""Karpathy's method, serial: ``examples/pong_serial.py``, one process, dense float64 numpy."""
 
 import importlib.util
 from pathlib import Path
 
+import numpy as np
+
 from scaling.peers.log import Log, arguments, versions
 
-ORACLE = Path(__file__).parents[2] / "tests" / "oracle" / "karpathy_serial.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pong_serial.py"
 GAME = {
     "emulator": "ale-py, Pong",
     "frame skip": "4, last frame",
@@ -19,8 +21,8 @@ GAME = {
 
 
 def load():
-    """Load the oracle's module by path: tests are not a package."""
-    spec = importlib.util.spec_from_file_location("karpathy_serial", ORACLE)
+    """Load the example by path: examples are not a package."""
+    spec = importlib.util.spec_from_file_location("pong_serial", EXAMPLE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -28,19 +30,20 @@ def load():
 
 def main():
     args = arguments(__doc__).parse_args()
-    learner = load().Learner(seed=args.seed)
+    example = load()
     log = Log(
         args,
-        name="Serial oracle of Karpathy's method",
-        settings=f"200 hidden units, {learner.games_per_update} game an update, RMSProp at {learner.learning_rate}",
+        name="Karpathy's method, serial",
+        settings=f"{example.HIDDEN} hidden units, 1 game an update, RMSProp at {example.RATE}",
         game=GAME,
         versions=versions("numpy", "ale-py"),
     )
-    over = False
-    while not over:
-        learner.play_game()
-        log.game(learner.scores[-1])
-        over = log.steps(sum(learner.lengths))
+    theta, steps = example.initial_weights(args.seed), 0
+    for score, length in example.train(theta, np.zeros_like(theta), 10**9, args.seed):
+        steps += length
+        log.game(score)
+        if log.steps(steps):
+            return
 
 
 if __name__ == "__main__":

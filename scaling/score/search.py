@@ -21,7 +21,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import trim_mean
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, spans
@@ -229,6 +228,8 @@ def spread(costs, form):
 
     The interval is a percentile bootstrap. None counts as infinite.
     """
+    from scipy.stats import trim_mean
+
     costs = [math.inf if cost is None else cost for cost in costs]
     known = sum(cost < math.inf for cost in costs)
     picks = np.random.default_rng(0).choice(costs, (RESAMPLES, len(costs)))
