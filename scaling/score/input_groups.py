@@ -67,3 +67,9 @@ class WithoutCrossings(WithoutTiles):
     """Without predicted crossings."""
 
     left_out = ("crossings", "drifting")
+
+
+class WithoutPlacesAndMoves(WithoutTiles):
+    """With tiles and pairs of blobs only."""
+
+    left_out = ("rows", "columns", "moves")
