@@ -32,7 +32,7 @@ FINISHED, STOPPED = 0, 75
 
 def main(world: World, argv: list[str], stop: Stop) -> int:
     """Train with the settings of the command line; returns the exit code. Collective: every rank must call this."""
-    config, given = world.on_root(_settings, argv, world.size, world.can_shrink())
+    config, given = world.on_root(read_settings, argv, world.size, world.can_shrink())
     from pg_mpi.run.trainer import Trainer  # a wrong launch is refused before numpy loads
 
     dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.can_shrink())
@@ -109,7 +109,8 @@ def _check_min_ranks(config: TrainConfig, ranks: int) -> None:
         raise UsageError(f"--min-ranks {config.min_ranks} is more than the {ranks} ranks there are: give a smaller one")
 
 
-def _settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
+def read_settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
+    """The settings of a command line, checked against the launch: as of ``parse_train``. Raises ``UsageError``."""
     config, given = parse_train(argv)
     launch_env.check_launch(ranks, config.expect_ranks)
     _check_min_ranks(config, ranks)

@@ -25,7 +25,7 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 
 
 class FolderLock:
-    """The lock of ``folder``, held from the constructor until the process ends.
+    """The lock of ``folder``, held from the constructor to ``close`` or the end of the process.
 
     Raises ``SystemFault`` with exit code 75 if another process holds it, and ``OSError``.
     """

@@ -29,7 +29,7 @@ class MetricsLog:
 
         Damaged lines are left out, with a warning and a copy of the file. Raises ``OSError``.
         """
-        lines, damaged = _read(path)
+        lines, damaged = read_lines(path)
         if damaged:
             keep_copy(path, f"{damaged} lines of it are left out")
         self.seconds_before: float = lines[-1].get("wall_s", 0.0) if lines else 0.0
@@ -54,7 +54,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _read(path: str) -> tuple[list[dict[str, Any]], int]:
+def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
     """The lines of a metrics file, and the number of damaged ones. A last line that a kill truncated is neither."""
     lines, damaged = [], 0
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:

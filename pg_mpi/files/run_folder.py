@@ -13,7 +13,7 @@ from pg_mpi.files.folder_lock import FolderLock
 
 
 class RunFolder:
-    """A run's folder, locked for this process from ``open`` until the process ends.
+    """A run's folder, locked for this process from ``open`` to ``unlock``.
 
     Attributes:
         path: the folder. A copy of the object on another rank does not hold the lock.
@@ -62,15 +62,10 @@ class RunFolder:
             raise
 
     def unlock(self) -> None:
-        """Undo ``open``, before anything is written."""
+        """Give the lock back: nothing more is written."""
         if self._lock:
             self._lock.close()
             self._lock = None
-
-    def close(self) -> None:
-        """Give the folder back, where a file stands in for its lock."""
-        if self._lock:
-            self._lock.release()
 
     def _remove_halves(self) -> None:
         """Remove the temporary files of killed trainers."""

@@ -124,4 +124,4 @@ class RunLog:
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
             self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume. {self._folder.path}")
-        self._folder.close()
+        self._folder.unlock()

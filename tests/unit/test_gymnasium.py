@@ -11,8 +11,8 @@ from gymnasium import spaces
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import CheckpointError, RunError, UsageError
 from pg_mpi.env import env_state, gym_spec, registry
-from pg_mpi.evaluate import RandomPolicy
 from pg_mpi.run import factory
+from pg_mpi.run.trained_policy import RandomPolicy
 
 MODULE = "own_envs"  # tests/own_envs.py
 

@@ -8,8 +8,8 @@ PACKAGE = Path(__file__).parents[2] / "pg_mpi"
 
 #: Levels, from the entry points to the leaves. A module imports only from its own package and from lower levels.
 LEVELS = [
-    ["tune"],
-    ["train", "evaluate", "doctor", "report", "bandit"],
+    ["__main__", "api", "tune"],
+    ["train", "evaluate", "watch", "doctor", "report", "bandit"],
     ["run"],
     ["learning"],
     ["env", "policy", "mpi", "files"],

@@ -1,0 +1,48 @@
+"""All commands under one name: ``pg-mpi COMMAND ...``, the same as ``python -m pg_mpi.COMMAND ...``."""
+
+import runpy
+import sys
+
+from pg_mpi import __version__
+
+COMMANDS = {
+    "train": "train on every rank: mpirun -n 4 pg-mpi train",
+    "evaluate": "play full games with a trained policy and report the score",
+    "watch": "watch a policy play in the terminal, while it is trained",
+    "report": "make one page of runs to look at",
+    "doctor": "check this machine's MPI, pinning and speed",
+    "tune": "search for better settings",
+    "bandit": "policy gradients at their smallest",
+}
+HELP = f"""usage: pg-mpi COMMAND ...
+
+Policy gradients on many CPU cores, over MPI.
+
+{chr(10).join(f"  {name:9} {line}" for name, line in COMMANDS.items())}
+
+pg-mpi COMMAND --help describes each. python -m pg_mpi.COMMAND is the same."""
+
+
+def main() -> int:
+    """Run a command of the command line; returns the exit code."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name in COMMANDS:
+        sys.argv = [f"pg_mpi.{name}", *sys.argv[2:]]
+        runpy.run_module(f"pg_mpi.{name}", run_name="__main__", alter_sys=True)
+        return 0
+    if name in ("", "-h", "--help"):
+        print(HELP)
+        return 0 if name else 2
+    if name == "--version":
+        print(f"pg-mpi {__version__}")
+        return 0
+    from pg_mpi.config.parsers import nearest
+
+    print(
+        f"pg_mpi: error: unknown command {name!r}{nearest(name, COMMANDS)}: use {', '.join(COMMANDS)}", file=sys.stderr
+    )
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

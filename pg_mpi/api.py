@@ -1,0 +1,109 @@
+"""pg_mpi from Python: train, load a policy, read metrics.
+
+    from pg_mpi import api
+
+    run = api.train({"env_id": "CartPole-v1", "target_return": 475, "run_dir": "runs/cartpole"})
+    policy = api.load(run)
+    score, steps = policy.play(game=0)
+    metrics = api.metrics(run)
+    metrics["env_steps"], metrics["return_mean"]
+
+On several ranks pass a communicator, and start with ``mpirun -n 4 python -m mpi4py script.py``, which ends all ranks if
+one of them raises:
+
+    from mpi4py import MPI
+    run = api.train({"total_timesteps": 1_000_000}, MPI.COMM_WORLD)
+"""
+
+import os
+import signal
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi import STARTED
+from pg_mpi.config.command_line import flag
+from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.files.metrics_file import read_lines
+from pg_mpi.mpi.signals import STOP_SIGNALS, StopFlag
+from pg_mpi.mpi.world import World
+from pg_mpi.run.trained_policy import TrainedPolicy, find
+from pg_mpi.run.trainer import Trainer
+from pg_mpi.train import loop, read_settings
+
+__all__ = ["load", "metrics", "train"]
+
+
+def train(config: Mapping[str, Any], comm: Any = None) -> str:
+    """Train as ``python -m pg_mpi.train`` does, or resume the run in its folder; returns the run folder.
+
+    Ctrl-C, TERM and USR1 save a checkpoint and return. Collective: every rank of ``comm`` must call this, in the main
+    thread.
+
+    Args:
+        config: settings by name, as ``--help`` lists them: ``{"env_id": "ALE/Breakout-v5", "max_walltime": 600}``.
+        comm: an mpi4py communicator; None: one rank, without MPI.
+
+    Raises:
+        UsageError: a wrong setting, a folder in use, a checkpoint that cannot be used.
+        RunError: the run cannot continue, for example because a disk is full.
+    """
+    words = [
+        f"{flag(name)}={str(value).lower() if isinstance(value, bool) else value}" for name, value in config.items()
+    ]
+    world, begun = World(comm), time.monotonic()
+    world.clock = lambda: STARTED + time.monotonic() - begun  # max_walltime and wall_s count from here
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    try:
+        stop = StopFlag()
+        settings, given = world.on_root(read_settings, words, world.size, world.can_shrink())
+        loop(world, Trainer(world, settings, given), stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return str(settings.folder)
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPolicy:
+    """Load the policy of a run folder's newest good checkpoint, or of a checkpoint file.
+
+    Args:
+        own: custom code, ``package.module:name``, of the run that may be imported.
+        greedy: whether it takes the most probable action instead of sampling.
+
+    Raises UsageError.
+    """
+    return TrainedPolicy(find(run, own), greedy=greedy)
+
+
+def metrics(run: str) -> dict[str, NDArray[np.float64]]:
+    """Read ``metrics.jsonl``: {name: float64 (updates,)}, NaN where a value is missing.
+
+    Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without the file.
+    """
+    path = os.path.join(run, "metrics.jsonl")
+    with system_faults(f"{path} cannot be read"):
+        lines, _ = read_lines(path)
+    if not lines:
+        raise UsageError(f"{path} has no line: give a run folder with at least one update")
+    flat = [_flat(line) for line in lines]
+    names = dict.fromkeys(name for line in flat for name in line)
+    return {name: np.array([line.get(name, np.nan) for line in flat], dtype=float) for name in names}
+
+
+def _flat(line: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a line; those of an object within it by ``name.key``."""
+    numbers: dict[str, float] = {}
+    for name, value in line.items():
+        if isinstance(value, dict):
+            numbers |= {f"{name}.{key}": number for key, number in _flat(value).items()}
+        elif isinstance(value, (int, float)) or value is None:
+            numbers[name] = np.nan if value is None else value
+    return numbers

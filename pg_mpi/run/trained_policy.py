@@ -1,0 +1,141 @@
+"""A policy from a checkpoint, and whole games that it plays."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.presets import names_foreign_code
+from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
+from pg_mpi.config.settings import TrainConfig, inapplicable
+from pg_mpi.env import registry
+from pg_mpi.env.interface import Environment, EnvSpec
+from pg_mpi.files import checkpoint_folder
+from pg_mpi.files.checkpoint_file import Arrays
+from pg_mpi.policy.interface import Network
+from pg_mpi.run import factory, saved_run
+from pg_mpi.run.resume import warn
+
+OWN = "package.module:name of the run's env, policy or features, which may be imported"  # help text of --own
+MOST_NOOPS = 30  # at the start of games without sticky actions, which would all be the same otherwise
+
+
+class Saved(NamedTuple):
+    """What a checkpoint says of its policy. It can be sent to other ranks.
+
+    Attributes:
+        path: of the checkpoint.
+        env_steps: agent steps of the training before it.
+        weights: arrays by name.
+    """
+
+    path: str
+    env_steps: int
+    config: TrainConfig
+    env_spec: EnvSpec
+    weights: Arrays
+
+
+def find(source: str, own: Collection[str] = ()) -> Saved:
+    """Read the newest good checkpoint of a run folder, or a checkpoint file.
+
+    Args:
+        own: custom code, package.module:name, that may be imported and run.
+
+    Raises ``UsageError``.
+    """
+    try:
+        found = checkpoint_folder.load_newest(source, warn)
+        if not found:
+            raise UsageError(f"{source} holds no checkpoint: give a run folder such as runs/pong, or a file")
+        path, arrays, facts = found
+        config, env_spec = saved_run.config_of(path, facts), saved_run.env_spec_of(arrays, facts)
+        saved_run.check_size(config, env_spec, arrays)
+        for setting, name in vars(config).items():
+            if names_foreign_code(setting, name) and name not in own:
+                raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
+        registry.check(config)
+        factory.try_out(config, env_spec)
+        steps = saved_run.steps_of(facts)
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+    weights: Arrays = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
+    return Saved(path, steps, config, env_spec, weights)
+
+
+class RandomPolicy:
+    """A policy in place of a network: all actions are equally likely."""
+
+    def __init__(self, env_spec: EnvSpec, squash: str) -> None:
+        self._env_spec, self._before = env_spec, np.arctanh if squash == "tanh" else np.asarray
+
+    def sample(
+        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
+    ) -> list[tuple[float, Any, float]]:
+        """(value, action, log-probability) for each observation. Continuous actions end between -1 and 1."""
+        known: Any = self._env_spec
+        if known.gaussian:
+            return [(0.0, self._before(rng.uniform(-1, 1, len(known.spaces.low))), 0.0) for rng in generators]
+        return [(0.0, int(rng.integers(len(known.codes))), 0.0) for rng in generators]
+
+
+class TrainedPolicy:
+    """The policy of a checkpoint; the same on all ranks.
+
+    Args:
+        sticky: probability of a repeated action in Atari games; None: as in training.
+        greedy: take the most probable action instead of sampling.
+        random: take uniformly random actions instead.
+
+    Attributes:
+        saved: what the checkpoint says.
+        sticky: as used.
+    """
+
+    def __init__(self, saved: Saved, sticky: float | None = None, greedy: bool = False, random: bool = False) -> None:
+        self.saved, self.sticky = saved, saved.config.sticky if sticky is None else sticky
+        self._config = dataclasses.replace(saved.config, sticky=self.sticky)
+        policy = factory.make_policy(saved.config, saved.env_spec)
+        saved_run.fill_policy(policy, saved.weights)
+        random_policy = cast(Network, RandomPolicy(saved.env_spec, saved.config.squash))
+        self._network, self._greedy = random_policy if random else policy.expand(), greedy
+
+    @property
+    def starts_with_noops(self) -> bool:
+        """Whether games begin with a random number of no-ops, because there are no sticky actions."""
+        return self.sticky == 0 and "sticky" not in inapplicable(self._config.env_id)
+
+    def play(
+        self, game: int = 0, seed: int = 0, watch: Callable[[Environment, float], object] | None = None
+    ) -> tuple[float, int]:
+        """Play one whole game: (score, agent steps). The same ``game`` and ``seed`` give the same game.
+
+        ``watch(environment, score)`` is called after each step of the policy; ``environment.rgb()`` is the screen.
+        """
+        spec = self.saved.env_spec
+        emulator = spec.make_game(self._config, stream(seed, EVALUATION_STICKY, game), watch is not None)
+        with contextlib.closing(emulator):
+            return self._play(emulator, stream(seed, EVALUATION_ACTIONS, game), watch or (lambda *_: None))
+
+    def _play(
+        self, game: Environment, rng: np.random.Generator, watch: Callable[[Environment, float], object]
+    ) -> tuple[float, int]:
+        network, spec = self._network, self.saved.env_spec
+        score: float = 0
+        steps = 0
+        if self.starts_with_noops:
+            for _ in range(rng.integers(MOST_NOOPS + 1)):
+                score += game.step(cast(Any, spec).idle)
+                steps += 1
+        encoder = spec.make_encoder(self._config)
+        observation = encoder.start(game.screen)
+        while not game.over():
+            action = network.likeliest(observation) if self._greedy else network.sample([observation], [rng])[0][1]
+            score += game.step(spec.codes[action])
+            steps += 1
+            observation = encoder.step(game.screen)
+            watch(game, score)
+        return score, steps

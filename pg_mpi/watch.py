@@ -1,0 +1,117 @@
+"""Watch a policy play in the terminal: ``python -m pg_mpi.watch RUN``.
+
+Each game is played with the newest checkpoint, so the policy improves before your eyes while the run goes on. It needs
+256 colours and no display, and works over ssh. A character is two pixels, one above the other.
+"""
+
+import shutil
+import signal
+import sys
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import Parser, integer, real
+from pg_mpi.env.interface import Environment
+from pg_mpi.mpi import process
+from pg_mpi.run.trained_policy import OWN, Saved, TrainedPolicy, find
+
+FRAMES = 60  # per second, of the games
+HIDE, SHOW, CLEAR, HOME = "\x1b[?25l", "\x1b[?25h", "\x1b[2J", "\x1b[H"
+REST, LINE_END = "\x1b[0m", "\x1b[K\n"
+UPPER_HALF = "▀"
+
+
+def parser() -> Parser:
+    """The command line."""
+    p = Parser(
+        prog="python -m pg_mpi.watch",
+        description="Watch a trained policy play in the terminal, by its newest checkpoint, until Ctrl-C.",
+        epilog="For a file instead: python -m pg_mpi.evaluate RUN --video game.mp4",
+    )
+    p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
+    p.add_argument("--games", type=integer(), help="end after this many games (default: no end)")
+    p.add_argument("--speed", type=real(0, open_low=True), default="1", help="1: as a person would play (default: 1)")
+    p.add_argument("--greedy", action="store_true", help="take the most probable action instead of sampling")
+    p.add_argument("--own", action="append", default=[], metavar="NAME", help=OWN)
+    p.add_argument("--seed", type=integer(0), default="0", help="root of the games' random streams (default: 0)")
+    return p
+
+
+def main(argv: list[str]) -> int:
+    """Play games and draw them. Returns the exit code."""
+    args = parser().parse(argv)
+    if not sys.stdout.isatty():
+        raise UsageError("watch draws in a terminal: run it in one, or use pg_mpi.evaluate --video FILE")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # to leave the terminal as it was
+    game = 0
+    saved = find(args.run, args.own)
+    print(HIDE + CLEAR, end="")
+    try:
+        while args.games is None or game < args.games:
+            policy = TrainedPolicy(saved, greedy=args.greedy)
+            policy.play(game, args.seed, Screen(saved, args.speed).draw)
+            saved = find(args.run, args.own)
+            game += 1
+    except KeyboardInterrupt:
+        pass
+    finally:
+        print(REST + SHOW, flush=True)
+    return 0
+
+
+class Screen:
+    """The terminal, for one game.
+
+    Args:
+        speed: 1 for the game's own.
+    """
+
+    def __init__(self, saved: Saved, speed: float) -> None:
+        self._title = f"{saved.config.env_id} after {saved.env_steps:,} steps, score"
+        self._seconds, self._due = saved.config.frame_skip / FRAMES / speed, time.monotonic()
+
+    def draw(self, game: Environment, score: float) -> None:
+        """Draw the newest screen when it is due."""
+        columns, lines = shutil.get_terminal_size()
+        picture = halves(shrunk(game.rgb(), columns, 2 * max(lines - 2, 1)))
+        print(f"{HOME}{picture}{f'{self._title} {score:g}'[: columns - 1]}\x1b[K", end="", flush=True)
+        self._due = max(self._due + self._seconds, time.monotonic())
+        time.sleep(max(0.0, self._due - time.monotonic()))
+
+
+def shrunk(rgb: NDArray[np.uint8], columns: int, rows: int) -> NDArray[np.uint8]:
+    """Shrink a screen (H, W, 3) by a whole factor to at most ``columns`` by ``rows`` pixels.
+
+    Of each square the pixel is taken that differs most from the commonest colour. A mean would blur a ball away.
+    """
+    height, width = rgb.shape[:2]
+    factor = max(-(-width // columns), -(-height // rows), 1)
+    colours = rgb.astype(np.int64) @ [1 << 16, 1 << 8, 1]
+    values, counts = np.unique(colours, return_counts=True)
+    common = rgb[tuple(np.argwhere(colours == values[counts.argmax()])[0])].astype(int)
+    ranked = np.abs(rgb - common).sum(axis=2) << 24 | colours  # by difference, with the colour in the lower bits
+    ranked = np.maximum.reduceat(np.maximum.reduceat(ranked, range(0, height, factor)), range(0, width, factor), axis=1)
+    return np.stack([ranked >> 16 & 255, ranked >> 8 & 255, ranked & 255], axis=2).astype(np.uint8)
+
+
+def halves(rgb: NDArray[np.uint8]) -> str:
+    """The text of a screen (H, W, 3). A character's foreground is its upper pixel, its background the lower one."""
+    palette = 16 + np.rint(rgb / 51).astype(int) @ [36, 6, 1]  # the terminal's cube of 6 x 6 x 6 colours
+    if len(palette) % 2:
+        palette = np.append(palette, palette[-1:], axis=0)
+    text = []
+    for upper, lower in zip(palette[::2].tolist(), palette[1::2].tolist()):
+        before = None
+        for pair in zip(upper, lower):
+            text.append(UPPER_HALF if pair == before else f"\x1b[38;5;{pair[0]};48;5;{pair[1]}m{UPPER_HALF}")
+            before = pair
+        text.append(REST + LINE_END)
+    return "".join(text)
+
+
+if __name__ == "__main__":
+    process.answer_help(parser, sys.argv[1:])
+    process.run_alone(main, sys.argv[1:])

@@ -1,0 +1,109 @@
+"""The Python interface and the ``pg-mpi`` command do what the command line of the modules does."""
+
+import json
+import signal
+import sys
+
+import numpy as np
+import pytest
+from jobs import CARTPOLE, ROOT, SMALL, command, metrics, newest, run, train
+
+from pg_mpi import __main__, api
+from pg_mpi.config.errors import UsageError
+from pg_mpi.files import checkpoint_file
+
+SETTINGS = {
+    "env_id": "CartPole-v1",
+    "sync": "steps",
+    "num_steps": 128,
+    "minibatch_size": 512,
+    "hidden": 16,
+    "update_epochs": 2,
+    "total_timesteps": 2048,
+}
+SCRIPT = """
+import sys
+from mpi4py import MPI
+from pg_mpi import api
+print(api.train({**SETTINGS, "run_dir": "run"}, MPI.COMM_WORLD))
+"""
+
+
+def theta(folder):
+    return checkpoint_file.load(newest(folder)[0])[0]["theta"]
+
+
+@pytest.fixture(scope="module")
+def by_command(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("command")
+    train(2, folder, *CARTPOLE, *SMALL, "--total-timesteps", 2048)
+    return folder
+
+
+def test_training_on_ranks_equals_the_command_line(tmp_path, by_command):
+    (tmp_path / "script.py").write_text(SCRIPT.replace("SETTINGS", repr(SETTINGS)))
+    line = [*command(2, "x")[:-2], "-m", "mpi4py", "script.py"]
+    result = run(line, tmp_path, PYTHONPATH=str(ROOT))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines().count("run") == 2
+    assert theta(tmp_path).tobytes() == theta(by_command).tobytes()
+
+
+def test_training_in_this_process_resumes_and_leaves_signals_and_the_lock(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+    assert api.train({**SETTINGS, "run_dir": "run"}) == "run"
+    assert api.train({**SETTINGS, "run_dir": "run", "total_timesteps": 4096, "reproducible": False}) == "run"
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert "resumed from run/checkpoints" in capsys.readouterr().out
+    columns, lines = api.metrics("run"), metrics(tmp_path)
+    assert columns["env_steps"].tolist() == [line["env_steps"] for line in lines]
+    assert columns["phase_s.gradient"].tolist() == [line["phase_s"]["gradient"] for line in lines]
+    assert lines[-1]["wall_s"] < 60, "wall_s counts from the call, not from the import"
+    score, steps = api.load("run").play(game=3)
+    assert score == steps == api.load("run").play(game=3)[0]
+
+
+def test_missing_values_are_nan(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"update": 1, "return_mean": null}\n{"update": 2, "return_mean": 3, "x": "y"}\n'
+    )
+    np.testing.assert_array_equal(api.metrics(str(tmp_path))["return_mean"], [np.nan, 3])
+    assert api.metrics(str(tmp_path)).keys() == {"update", "return_mean"}
+
+
+def test_bad_use_raises_one_line(tmp_path):
+    with pytest.raises(UsageError, match="--gamma must be"):
+        api.train({"gamma": 2, "run_dir": str(tmp_path / "run")})
+    with pytest.raises(UsageError, match="unknown argument"):
+        api.train({"gama": 0.9, "run_dir": str(tmp_path / "run")})
+    with pytest.raises(UsageError, match="holds no checkpoint"):
+        api.load(str(tmp_path))
+    with pytest.raises(UsageError, match="has no line"):
+        api.metrics(str(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
+def test_pg_mpi_runs_the_modules(by_command):
+    flags = ["evaluate", "run", "--games", "2", "--json"]
+    one, two = (
+        run([*map(str, start), *flags], by_command)
+        for start in ([*command(2, "pg_mpi")], [sys.executable.replace("python", "pg-mpi")])
+    )
+    assert one.returncode == two.returncode == 0, one.stderr + two.stderr
+    scores = [json.loads(result.stdout.splitlines()[-1])["scores"] for result in (one, two)]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("name", __main__.COMMANDS)
+def test_pg_mpi_has_help_of_each_command(name, tmp_path):
+    result = run([sys.executable, "-m", "pg_mpi", name, "--help"], tmp_path)
+    assert result.returncode == 0 and f"usage: python -m pg_mpi.{name}" in result.stdout
+
+
+def test_pg_mpi_names_the_nearest_command(tmp_path):
+    wrong = run([sys.executable, "-m", "pg_mpi", "evalute"], tmp_path)
+    assert wrong.returncode == 2 and wrong.stderr.startswith(
+        "pg_mpi: error: unknown command 'evalute' (did you mean evaluate?)"
+    )
+    assert run([sys.executable, "-m", "pg_mpi"], tmp_path).returncode == 2

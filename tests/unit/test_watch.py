@@ -1,0 +1,96 @@
+"""The screen in the terminal: shrinking, colours, and a real game on a pseudo-terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import sys
+import termios
+import time
+
+import numpy as np
+import pytest
+from jobs import ROOT, STEPS, run, train
+
+from pg_mpi import watch
+
+SMALL = np.zeros((6, 8, 3), np.uint8)
+
+
+def test_small_objects_survive_shrinking():
+    screen = np.full((210, 160, 3), (144, 72, 17), np.uint8)
+    screen[101, 57] = 236
+    small = watch.shrunk(screen, 40, 60)
+    assert small.shape == (53, 40, 3)
+    assert (small[25, 14] == 236).all()
+    small[25, 14] = (144, 72, 17)
+    assert (small == (144, 72, 17)).all()
+
+
+@pytest.mark.parametrize(
+    "size, shape", [((8, 6), (6, 8, 3)), ((4, 6), (3, 4, 3)), ((3, 100), (2, 3, 3)), ((1, 1), (1, 1, 3))]
+)
+def test_screen_is_shrunk_by_a_whole_factor(size, shape):
+    assert watch.shrunk(SMALL, *size).shape == shape
+
+
+def test_characters_are_two_pixels():
+    screen = np.array([[[0, 0, 0], [255, 0, 0], [255, 0, 0]], [[255, 255, 255], [0, 0, 51], [0, 0, 51]]], np.uint8)
+    assert watch.halves(screen) == "\x1b[38;5;16;48;5;231m▀\x1b[38;5;196;48;5;17m▀▀\x1b[0m\x1b[K\n"
+    assert watch.halves(screen[:1]).startswith("\x1b[38;5;16;48;5;16m▀"), "the lower half repeats the last row"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    train(1, folder, *STEPS, "--total-timesteps", 1, "--max-frames", 400)
+    return folder
+
+
+def terminal(folder, *args, end=None, size=(30, 60)):
+    """Run watch on a pseudo-terminal: (exit code, text). ``end``: a signal for it after its first second of play."""
+    process, master = pty.fork()
+    if not process:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        os.chdir(folder)
+        os.environ |= {"PYTHONPATH": str(ROOT), "LINES": str(size[0]), "COLUMNS": str(size[1])}
+        os.execv(sys.executable, [sys.executable, "-m", "pg_mpi.watch", *args])
+    output, deadline = b"", time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            output += os.read(master, 1 << 16)
+        except OSError:  # the other side is closed
+            break
+        if end and output.count(b"score") > 5:
+            os.kill(process, end)
+            end = None
+    os.close(master)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), output.decode()
+
+
+def test_a_game_is_drawn_with_its_score(trained):
+    code, text = terminal(trained, "run", "--games", "1", "--speed", "1000")
+    assert code == 0, text
+    frames = text.split(watch.HOME)
+    assert len(frames) > 50
+    assert text.startswith(watch.HIDE) and text.rstrip().endswith(watch.SHOW)
+    last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", frames[-1]).split("\r\n")
+    assert [len(line) for line in last[:27]] == [40] * 27, "210 x 160 pixels, each fourth"
+    assert last[27].startswith("ALE/Pong-v5 after") and "score" in last[27]
+
+
+def test_interrupt_restores_the_terminal(trained):
+    code, text = terminal(trained, "run", end=signal.SIGINT)
+    assert code == 0 and text.rstrip().endswith(watch.SHOW)
+    assert "Traceback" not in text
+
+
+def test_watch_needs_a_terminal(trained):
+    result = run([sys.executable, "-m", "pg_mpi.watch", "run"], trained)
+    assert result.returncode == 2
+    assert (
+        result.stderr
+        == "pg_mpi: error: watch draws in a terminal: run it in one, or use pg_mpi.evaluate --video FILE\n"
+    )
