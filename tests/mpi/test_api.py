@@ -107,3 +107,14 @@ def test_pg_mpi_names_the_nearest_command(tmp_path):
         "pg_mpi: error: unknown command 'evalute' (did you mean evaluate?)"
     )
     assert run([sys.executable, "-m", "pg_mpi"], tmp_path).returncode == 2
+
+
+def test_notebook_runs(tmp_path):
+    """Its code cells, one after another. Plots go to a file format that needs no display."""
+    notebook = json.loads((ROOT / "examples" / "notebook.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) == 4 and not any(cell.get("outputs") for cell in notebook["cells"])
+    (tmp_path / "cells.py").write_text("\n".join([*cells, "print(scores)"]))
+    result = run([sys.executable, "cells.py"], tmp_path, PYTHONPATH=str(ROOT), MPLBACKEND="agg")
+    assert result.returncode == 0, result.stderr
+    assert np.mean(json.loads(result.stdout.splitlines()[-1])) > 400
