@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-batch test-browser test-games test-torch same-bits lines chaos soak flamegraph lint clean
+.PHONY: help setup train test test-batch test-browser test-games test-torch test-workshop same-bits lines chaos soak flamegraph lint clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -19,8 +19,8 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or resume from its 
 
 setup: $(STAMP)  ## set up .venv only
 
-test: $(STAMP)  ## run the tests in parallel, without those of the next four targets; ARGS="-n 0": sequentially
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser and not games and not torch' $(ARGS)
+test: $(STAMP)  ## run the tests in parallel, without those of the next five targets; ARGS="-n 0": sequentially
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser and not games and not torch and not workshop' $(ARGS)
 
 test-batch: $(STAMP)  ## run the job scripts on a local SLURM of four nodes (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh
@@ -37,6 +37,9 @@ test-games: $(STAMP)  ## play, train and resume every game of ale-py
 test-torch: $(STAMP)  ## test the example policy in torch (installs torch: gigabytes)
 	@$(PY) -c 'import torch' 2>/dev/null || $(PIP) '.[torch]'
 	@$(PY) -m pytest tests/torch $(ARGS)
+
+test-workshop: $(STAMP)  ## run every command of the workshop's lessons at full length (half an hour)
+	@$(PY) -m pytest tests/test_workshop.py -m workshop $(ARGS)
 
 lines:  ## count lines of code by folder; BASE=commit: and compare with that commit
 	@$(PYTHON) tests/code_lines.py $(BASE)

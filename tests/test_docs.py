@@ -13,6 +13,7 @@ from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
+from pg_mpi.watch import parser as watch_parser
 from scaling import sweep
 from scaling.measure import cost, threads, timeline
 from scaling.measure.ceiling import __main__ as ceiling
@@ -60,6 +61,7 @@ def test_every_flag_in_the_docs_exists():
         report_parser(),
         bandit_parser(),
         tune_parser(),
+        watch_parser(),
         *(tool.parser() for tool in TOOLS),
     )
     known = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
@@ -83,6 +85,7 @@ def test_readme_commands(tmp_path):
         'pip install ".[mpi]"',
         "mpirun -n 2 python -m pg_mpi.train --max-walltime 00:10:00",
         "python -m pg_mpi.evaluate runs/pong-default-s0 --games 100",
+        "python -m pg_mpi.watch runs/pong-default-s0",
     ], "the README's commands changed: run the new ones here"
     words = shlex.split(lines[3])[6:]
     assert parse_train(words)[0].max_walltime == 600
@@ -91,6 +94,8 @@ def test_readme_commands(tmp_path):
     evaluate = [sys.executable, *shlex.split(lines[4])[1:-1], "1"]
     judged = run(evaluate, tmp_path)
     assert judged.returncode == 0 and "1 full games" in judged.stdout, judged.stderr
+    watched = run([sys.executable, *shlex.split(lines[5])[1:]], tmp_path)
+    assert watched.returncode == 2 and "watch draws in a terminal" in watched.stderr
 
 
 def test_tour_commands(tmp_path):

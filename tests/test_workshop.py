@@ -1,0 +1,64 @@
+"""The lessons of the workshop: every command runs, and what they show is true."""
+
+import difflib
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import ROOT, run
+
+LESSONS = sorted((ROOT / "docs" / "workshop").glob("[1-9]-*.md"))
+# what the third lesson has from the second:
+SERIAL = "     9 s     1,109 steps, score -20.0, mean of the last 100 -20.00\n"
+    "     9 s     1,109 steps, score -20.0, mean of the last 100 -20.00\n"  # what the third lesson has from the second
+)
+SHORT = {"--games 300": "--games 1", "--games 3": "--games 1"}
+
+
+def blocks(page, language):
+    """The contents of a page's fenced blocks of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def follow(page, folder, change=lambda line: line, limit=90):
+    """Run the commands of a lesson in turn; returns their output."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "runs").mkdir()
+    (folder / "runs" / "serial.log").write_text(SERIAL)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    output = ""
+    for line in "".join(blocks(page, "sh")).splitlines():
+        words = ["bash", "-o", "pipefail", "-c", change(line)]
+        result = run(words, folder, limit, PATH=path, PYTHONPATH=str(ROOT), **root)
+        assert result.returncode == 0, f"{line}\n{result.stdout}\n{result.stderr}"
+        output += result.stdout
+    return output
+
+
+def shortened(line):
+    """A command with few games."""
+    for long, short in SHORT.items():
+        line = line.replace(long, short)
+    return line
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
+def test_commands_run_in_short(page, tmp_path):
+    output = follow(page, tmp_path, shortened)
+    if page.stem == "1-bandits":
+        assert blocks(page, "text")[0] in output, "its numbers are the same everywhere"
+
+
+@pytest.mark.workshop
+@pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
+def test_commands_run(page, tmp_path):
+    follow(page, tmp_path, limit=600)
+
+
+def test_lesson_shows_the_difference_of_the_examples():
+    serial, parallel = ((ROOT / "examples" / f"pong_{name}.py").read_text().splitlines() for name in ("serial", "mpi"))
+    lines = [line for line in difflib.unified_diff(serial, parallel, n=0) if not line.startswith(("---", "+++", "@@"))]
+    assert blocks(ROOT / "docs" / "workshop" / "3-mpi.md", "diff") == ["\n".join([*lines, ""])]
