@@ -12,8 +12,6 @@ from jobs import ROOT, run
 LESSONS = sorted((ROOT / "docs" / "workshop").glob("[1-9]-*.md"))
 # what the third lesson has from the second:
 SERIAL = "     9 s     1,109 steps, score -20.0, mean of the last 100 -20.00\n"
-    "     9 s     1,109 steps, score -20.0, mean of the last 100 -20.00\n"  # what the third lesson has from the second
-)
 SHORT = {"--games 300": "--games 1", "--games 3": "--games 1"}
 
 
