@@ -12,6 +12,7 @@ from pg_mpi.config.command_line import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
 from pg_mpi.evaluate import parser as evaluate_parser
 from pg_mpi.report.__main__ import parser as report_parser
+from pg_mpi.status import parser as status_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
 from pg_mpi.watch import parser as watch_parser
 from scaling import sweep
@@ -61,6 +62,7 @@ def test_every_flag_in_the_docs_exists():
         report_parser(),
         bandit_parser(),
         tune_parser(),
+        status_parser(),
         watch_parser(),
         *(tool.parser() for tool in TOOLS),
     )

@@ -18,7 +18,7 @@ import time
 from typing import IO, Any
 
 from pg_mpi.config.errors import RunError, SystemFault, system_faults
-from pg_mpi.files.atomic_file import write_json
+from pg_mpi.files.atomic_file import exists, write_json
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
@@ -111,6 +111,22 @@ class FolderLock:
             with contextlib.suppress(OSError):
                 os.remove(self._owner)
         self._owns = None
+
+
+def is_held(folder: str) -> bool:
+    """Whether a process, perhaps on another host, holds the lock of a run folder. Raises ``SystemFault``."""
+    with system_faults(f"the lock of {folder} cannot be read"):
+        try:
+            with open(os.path.join(folder, "lock"), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno == errno.EWOULDBLOCK:
+                return True
+            if error.errno not in UNSUPPORTED:
+                raise
+        return exists(os.path.join(folder, "owner"))
 
 
 def take_lock(folder: str, name: str) -> IO[str] | None:

@@ -19,7 +19,7 @@ PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: Any) -> dict[str, Any]:
     """Provenance of a start, for ``config.json``: command, commit, versions, ranks and their places."""
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "time": utc(),
         "command": argv,
         "commit": commit_of_source(),
         "versions": {"cpu": cpu(), **versions()},
@@ -28,6 +28,11 @@ def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: 
         "places": places,
         "job": {key: os.environ[key] for key in JOB if key in os.environ},
     }
+
+
+def utc() -> str:
+    """The time now, in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def facts_of(module: str, argv: Sequence[str], ranks: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from pg_mpi.config.errors import system_faults
 from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, write_json
 from pg_mpi.files.folder_lock import FolderLock
+from pg_mpi.files.provenance import utc
 
 
 class RunFolder:
@@ -94,6 +95,16 @@ class RunFolder:
             starts = []
         write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
         return len(starts)
+
+    def end(self, reason: str) -> None:
+        """Add the reason and the time of its end to the last start in ``config.json``, unless that is damaged."""
+        path, starts = self.file("config.json"), self.starts()
+        if starts:
+            with open(path, encoding="utf-8") as file:
+                settings = json.load(file)["settings"]
+            starts[-1]["ended"] = {"time": utc(), "reason": reason}
+            with self.replacing():
+                write_json(path, {"settings": settings, "starts": starts})
 
     def starts(self) -> list[dict[str, Any]]:
         """The facts of the folder's starts so far; none if ``config.json`` is damaged. Raises ``SystemFault``."""

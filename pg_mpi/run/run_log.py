@@ -117,9 +117,11 @@ class RunLog:
         if self.metrics:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}
-        if finished:
-            with writing(self._folder.path):
+        with writing(self._folder.path):
+            self._folder.end(reason)
+            if finished:
                 self._folder.write_done(facts)
+        if finished:
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"

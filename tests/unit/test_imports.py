@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "pg_mpi"
 #: Levels, from the entry points to the leaves. A module imports only from its own package and from lower levels.
 LEVELS = [
     ["__main__", "api", "tune"],
-    ["train", "evaluate", "watch", "doctor", "report", "bandit"],
+    ["train", "evaluate", "watch", "status", "doctor", "report", "bandit"],
     ["run"],
     ["learning"],
     ["env", "policy", "mpi", "files"],

@@ -1,0 +1,111 @@
+"""What runs are doing, from their folders alone: ``python -m pg_mpi.status runs/*``."""
+
+import calendar
+import json
+import os
+import sys
+import time
+from typing import Any, NamedTuple
+
+from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.parsers import Parser
+from pg_mpi.files.atomic_file import exists
+from pg_mpi.files.folder_lock import is_held
+from pg_mpi.files.metrics_file import clock, read_lines
+from pg_mpi.mpi import process
+
+RUNNING, FINISHED, STOPPED, KILLED = "running", "finished", "stopped", "killed"
+
+
+def parser() -> Parser:
+    """The command line."""
+    p = Parser(
+        prog="python -m pg_mpi.status",
+        description="One line for each run: whether it runs, how far it is, when it ends or why it ended.",
+        epilog="Only the run folders are read, so it works for jobs on other machines that share them. killed: "
+        "the lock is free, and no reason for the end was written. The same command resumes a stopped or killed run.",
+    )
+    p.add_argument("runs", nargs="+", metavar="RUN", help="run folders, such as runs/*; other folders are left out")
+    return p
+
+
+class Run(NamedTuple):
+    """What a run folder says.
+
+    Attributes:
+        state: one of ``RUNNING``, ``FINISHED``, ``STOPPED``, ``KILLED``.
+        settings: of ``config.json``.
+        start: facts of the newest start.
+        last: the last line of ``metrics.jsonl``; empty before the first update.
+    """
+
+    state: str
+    settings: dict[str, Any]
+    start: dict[str, Any]
+    last: dict[str, Any]
+
+
+def main(argv: list[str]) -> int:
+    """Print the lines; returns the exit code. Raises ``UsageError`` if no folder is a run's."""
+    folders = parser().parse(argv).runs
+    runs = {folder: run for folder in folders if (run := read(folder))}
+    if not runs:
+        raise UsageError(f"{folders[0]} holds no config.json: give run folders, such as runs/*")
+    width = max(map(len, runs))
+    for folder, run in runs.items():
+        print(f"{folder:{width}}  {line(run, time.time())}")
+    return 0
+
+
+def read(folder: str) -> Run | None:
+    """Read a run folder; None if it is not one. Raises ``UsageError`` if ``config.json`` is damaged."""
+    path = os.path.join(folder, "config.json")
+    with system_faults(f"{path} cannot be read"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                content = json.load(file)
+            settings, start = dict(content["settings"]), dict(content["starts"][-1])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+            raise UsageError(f"{path} is damaged: leave this run out") from None
+        lines, _ = read_lines(os.path.join(folder, "metrics.jsonl"))
+        done = exists(os.path.join(folder, "DONE"))
+    state = RUNNING if is_held(folder) else FINISHED if done else STOPPED if start.get("ended") else KILLED
+    return Run(state, settings, start, lines[-1] if lines else {})
+
+
+def line(run: Run, now: float) -> str:
+    """Describe a run at the time ``now``, seconds since 1970."""
+    last = run.last
+    parts = [f"{run.state:8}"]
+    if last:
+        mean = last.get("return_mean")
+        score = "no game finished" if mean is None else f"mean {mean:+.2f}"
+        parts.append(f"{last['env_steps']:,} steps  {score}  {clock(last['wall_s'])} trained")
+    if run.state == RUNNING:
+        parts.append(f"{last['sps']:,.0f} steps/s on {last['ranks']} ranks" if last else "no update yet")
+        parts += _end(run, now)
+    else:
+        parts.append(run.start.get("ended", {}).get("reason", f"started at {run.start.get('time')}"))
+    return "  ".join(parts)
+
+
+def _end(run: Run, now: float) -> list[str]:
+    """When a running run ends, by its nearest budget; empty without one."""
+    left = []
+    if run.settings.get("max_walltime"):
+        began = calendar.timegm(time.strptime(run.start["time"], "%Y-%m-%dT%H:%M:%SZ"))
+        left.append(run.settings["max_walltime"] - (now - began))
+    if run.settings.get("total_timesteps") and run.last.get("sps"):
+        left.append((run.settings["total_timesteps"] - run.last["env_steps"]) / run.last["sps"])
+    target = run.settings.get("target_return")
+    return [
+        *([f"{clock(max(0.0, min(left)))} left at most"] if left else []),
+        *([f"until the mean is {target:g}"] if target is not None else []),
+    ]
+
+
+if __name__ == "__main__":
+    process.answer_help(parser, sys.argv[1:])
+    process.run_alone(main, sys.argv[1:])

@@ -1,0 +1,85 @@
+"""Lines about runs: running, stopped, killed and finished ones of the real trainer, and budgets by literal numbers."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+from folders import write_run
+from jobs import CARTPOLE, ROOT, SMALL, command, finish, run, start
+
+from pg_mpi.status import Run, line
+
+FLAGS = [*CARTPOLE, *SMALL, "--run-dir", "run"]
+
+
+def status(folder, *runs):
+    result = run([sys.executable, "-m", "pg_mpi.status", *runs], folder, PYTHONPATH=str(ROOT))
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+def begin(folder, *flags):
+    """Start a training and wait for two updates."""
+    path = folder / "run" / "metrics.jsonl"
+    before = path.read_text().count("\n") if path.exists() else 0
+    job = start(command(1, "pg_mpi.train", *FLAGS, *flags), folder)
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_text().count("\n") < before + 2:
+        assert time.monotonic() < deadline and job.poll() is None
+        time.sleep(0.05)
+    return job
+
+
+def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
+    job = begin(tmp_path, "--total-timesteps", "1e9")
+    (running,) = status(tmp_path, "run")
+    assert running.startswith("run  running   ") and "steps/s on 1 ranks" in running and "left at most" in running
+    os.kill(job.pid, signal.SIGUSR1)
+    assert finish(job).returncode == 75
+    (stopped,) = status(tmp_path, "run")
+    assert stopped.startswith("run  stopped   ") and stopped.endswith("asked to stop by a signal, or its launcher died")
+    job = begin(tmp_path, "--total-timesteps", "1e9")
+    os.killpg(job.pid, signal.SIGKILL)
+    finish(job)
+    time.sleep(1)
+    (killed,) = status(tmp_path, "run")
+    assert killed.startswith("run  killed    ") and "started at 20" in killed
+    done = run(command(1, "pg_mpi.train", *FLAGS, "--total-timesteps", 1), tmp_path)
+    assert done.returncode == 0, done.stderr
+    write_run(tmp_path / "other")
+    finished, other = status(tmp_path, "run", "other", str(ROOT))
+    assert finished.startswith("run    finished  ") and finished.endswith("of 1 steps played")
+    assert other.startswith("other  killed    160,000 steps")
+
+
+@pytest.mark.parametrize(
+    "settings, end",
+    [
+        ({}, ""),
+        ({"total_timesteps": 5000}, "  0:00:20 left at most"),
+        ({"max_walltime": 100.0}, "  0:01:30 left at most"),
+        (
+            {"max_walltime": 100.0, "total_timesteps": 5000, "target_return": 18.0},
+            "  0:00:20 left at most  until the mean is 18",
+        ),
+        ({"max_walltime": 5.0}, "  0:00:00 left at most"),
+    ],
+)
+def test_end_by_the_nearest_budget(settings, end):
+    last = {"env_steps": 1000, "return_mean": -20.5, "wall_s": 61.0, "sps": 200.0, "ranks": 2}
+    text = line(Run("running", settings, {"time": "1970-01-01T00:00:10Z"}, last), now=20.0)
+    assert text == f"running   1,000 steps  mean -20.50  0:01:01 trained  200 steps/s on 2 ranks{end}"
+
+
+def test_bad_use_is_one_line(tmp_path):
+    def error(*runs):
+        result = run([sys.executable, "-m", "pg_mpi.status", *runs], tmp_path, PYTHONPATH=str(ROOT))
+        assert result.returncode == 2 and not result.stdout
+        return result.stderr
+
+    assert error("none") == "pg_mpi: error: none holds no config.json: give run folders, such as runs/*\n"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text('{"settings": 1}')
+    assert error("run") == "pg_mpi: error: run/config.json is damaged: leave this run out\n"
