@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-batch test-browser test-games test-torch test-workshop same-bits lines chaos soak flamegraph lint clean
+.PHONY: help setup train test test-batch test-browser test-games test-torch test-workshop same-bits lines chaos soak flamegraph release lint clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -60,6 +60,10 @@ flamegraph: $(STAMP)  ## profile every rank for a minute of training: runs/flame
 	@.venv/bin/py-spy record --subprocesses --rate 100 --output runs/flamegraph.svg -- \
 	    $(PY) -m pg_mpi.mpi.launch $(if $(NP),-n $(NP)) --again 'make flamegraph' -- \
 	    pg_mpi.train --run-dir runs/flamegraph --max-walltime 00:01:00 $(ARGS) </dev/null
+
+release: $(STAMP)  ## build and check the distributions, and install them offline in an empty environment
+	@$(PY) -c 'import build, twine, check_wheel_contents' 2>/dev/null || $(PIP) '.[release]'
+	@sh tests/release.sh "$$(pwd -P)/$(PY)"
 
 lint: $(STAMP)  ## check style, format and types
 	@$(PY) -m ruff check .
