@@ -123,6 +123,7 @@ class RunLog:
                 self._folder.write_done(facts)
         if finished:
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
+            self._progress.say(f"next: python -m pg_mpi.watch {self._folder.path} (or evaluate, report)")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
             self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume. {self._folder.path}")
