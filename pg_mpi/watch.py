@@ -19,6 +19,7 @@ from pg_mpi.mpi import process
 from pg_mpi.run.trained_policy import OWN, Saved, TrainedPolicy, find
 
 FRAMES = 60  # per second, of the games
+ATARI_ASPECT = 1.75  # 160 x 210 pixels fill a television of 4 to 3
 HIDE, SHOW, CLEAR, HOME = "\x1b[?25l", "\x1b[?25h", "\x1b[2J", "\x1b[H"
 REST, LINE_END = "\x1b[0m", "\x1b[K\n"
 UPPER_HALF = "▀"
@@ -71,29 +72,34 @@ class Screen:
 
     def __init__(self, saved: Saved, speed: float) -> None:
         self._title = f"{saved.config.env_id} after {saved.env_steps:,} steps, score"
+        self._aspect = ATARI_ASPECT if saved.config.env_id.startswith("ALE/") else 1.0
         self._seconds, self._due = saved.config.frame_skip / FRAMES / speed, time.monotonic()
 
     def draw(self, game: Environment, score: float) -> None:
         """Draw the newest screen when it is due."""
         columns, lines = shutil.get_terminal_size()
-        picture = halves(shrunk(game.rgb(), columns, 2 * max(lines - 2, 1)))
+        picture = halves(shrunk(game.rgb(), columns, 2 * max(lines - 2, 1), self._aspect))
         print(f"{HOME}{picture}{f'{self._title} {score:g}'[: columns - 1]}\x1b[K", end="", flush=True)
         self._due = max(self._due + self._seconds, time.monotonic())
         time.sleep(max(0.0, self._due - time.monotonic()))
 
 
-def shrunk(rgb: NDArray[np.uint8], columns: int, rows: int) -> NDArray[np.uint8]:
-    """Shrink a screen (H, W, 3) by a whole factor to at most ``columns`` by ``rows`` pixels.
+def shrunk(rgb: NDArray[np.uint8], columns: int, rows: int, aspect: float = 1.0) -> NDArray[np.uint8]:
+    """Shrink a screen (H, W, 3) by whole factors to at most ``columns`` by ``rows`` pixels.
 
-    Of each square the pixel is taken that differs most from the commonest colour. A mean would blur a ball away.
+    Of each rectangle the pixel is taken that differs most from the commonest colour. A mean would blur a ball away.
+
+    Args:
+        aspect: width of a pixel of the screen, divided by its height.
     """
     height, width = rgb.shape[:2]
-    factor = max(-(-width // columns), -(-height // rows), 1)
+    down = max(-(-height // rows), round(-(-width // columns) * aspect))
+    across = max(-(-width // columns), round(down / aspect))
     colours = rgb.astype(np.int64) @ [1 << 16, 1 << 8, 1]
     values, counts = np.unique(colours, return_counts=True)
     common = rgb[tuple(np.argwhere(colours == values[counts.argmax()])[0])].astype(int)
     ranked = np.abs(rgb - common).sum(axis=2) << 24 | colours  # by difference, with the colour in the lower bits
-    ranked = np.maximum.reduceat(np.maximum.reduceat(ranked, range(0, height, factor)), range(0, width, factor), axis=1)
+    ranked = np.maximum.reduceat(np.maximum.reduceat(ranked, range(0, height, down)), range(0, width, across), axis=1)
     return np.stack([ranked >> 16 & 255, ranked >> 8 & 255, ranked & 255], axis=2).astype(np.uint8)
 
 

@@ -27,6 +27,7 @@ def test_small_objects_survive_shrinking():
     assert (small[25, 14] == 236).all()
     small[25, 14] = (144, 72, 17)
     assert (small == (144, 72, 17)).all()
+    assert watch.shrunk(screen, 80, 44, aspect=1.75).shape == (42, 54, 3)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +78,8 @@ def test_a_game_is_drawn_with_its_score(trained):
     assert len(frames) > 50
     assert text.startswith(watch.HIDE) and text.rstrip().endswith(watch.SHOW)
     last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", frames[-1]).split("\r\n")
-    assert [len(line) for line in last[:27]] == [40] * 27, "210 x 160 pixels, each fourth"
-    assert last[27].startswith("ALE/Pong-v5 after") and "score" in last[27]
+    assert [len(line) for line in last[:21]] == [54] * 21, "each fifth of 210, two to a character; each third of 160"
+    assert last[21].startswith("ALE/Pong-v5 after") and "score" in last[21]
 
 
 def test_interrupt_restores_the_terminal(trained):
