@@ -7,6 +7,7 @@ import sys
 import pytest
 from jobs import ROOT, command, run
 
+from pg_mpi import __version__
 from pg_mpi.bandit.__main__ import parser as bandit_parser
 from pg_mpi.config.command_line import parse_train, train_parser
 from pg_mpi.doctor.__main__ import parser as doctor_parser
@@ -124,3 +125,9 @@ def test_the_architecture_page_names_every_module():
     modules = [path.relative_to(ROOT / "pg_mpi").as_posix() for path in (ROOT / "pg_mpi").rglob("*.py")]
     named = [name for name in modules if not name.endswith(("__init__.py", "__main__.py"))]
     assert not [name for name in named if f"`{name}`" not in page]
+
+
+def test_version_is_the_same_everywhere():
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"pg_mpi {__version__}: ALE/Pong-v5" in (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
