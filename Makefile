@@ -41,6 +41,7 @@ test-torch: $(STAMP)  ## test the example policy in torch (installs torch: gigab
 	@$(PY) -m pytest tests/torch $(ARGS)
 
 test-workshop: $(STAMP)  ## run every command of the workshop's lessons at full length (half an hour)
+	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'
 	@$(PY) -m pytest tests/test_workshop.py -m workshop $(ARGS)
 
 lines:  ## count lines of code by folder; BASE=commit: and compare with that commit

@@ -72,6 +72,8 @@ def test_every_flag_in_the_docs_exists():
     known |= {"--only", "--table"}  # make chaos's
     known |= {"--cpus-per-task", "--cpu-bind", "--mpi"}  # srun's
     known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal"}  # SLURM's
+    known |= {"--dest", "--no-index", "--find-links", "--strict"}  # pip's and twine's
+    known |= {"--native", "--subprocesses", "--output"}  # py-spy's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jobs import ROOT, command, metrics, newest, run
 
-from examples import pong_serial
+from examples import pong_faster, pong_serial
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.env.atari_spec import AtariSpec
 from pg_mpi.features.foreground import Scene
@@ -16,6 +16,13 @@ from pg_mpi.run import factory
 
 SEED = 4
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
+
+
+@pytest.fixture(scope="module")
+def two_games():
+    """The weights after two games of the serial example, and the score and steps of each."""
+    theta = pong_serial.initial_weights(SEED)
+    return theta, [*pong_serial.train(theta, np.zeros_like(theta), 2, SEED)]
 
 
 @pytest.mark.parametrize(
@@ -56,17 +63,15 @@ def test_karpathy_preset_follows_the_serial_example(tmp_path, flags, options):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_mpi_example_has_equal_weights_on_all_ranks_and_the_serial_ones_on_one(tmp_path, ranks):
+def test_mpi_example_has_equal_weights_on_all_ranks_and_the_serial_ones_on_one(tmp_path, ranks, two_games):
     line = command(ranks, "mpi.train_example")
     result = run(line, ROOT / "tests", FOLDER=str(tmp_path), PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}")
     assert result.returncode == 0, result.stderr
     first, *others = (np.load(tmp_path / f"{rank}.npy") for rank in range(ranks))
     assert all(other.tobytes() == first.tobytes() for other in others)
-    theta = pong_serial.initial_weights(SEED)
-    assert not np.array_equal(first, theta)
+    assert not np.array_equal(first, pong_serial.initial_weights(SEED))
     if ranks == 1:
-        assert len([*pong_serial.train(theta, np.zeros_like(theta), 2, SEED)]) == 2
-        assert first.tobytes() == theta.tobytes()
+        assert first.tobytes() == two_games[0].tobytes()
 
 
 def test_examples_print_the_same_games(tmp_path):
@@ -89,3 +94,17 @@ def test_examples_are_as_short_as_promised():
     assert len(serial.read_text().splitlines()) <= 130
     difference = subprocess.run(["diff", serial, parallel], capture_output=True, text=True).stdout
     assert 0 < sum(line.startswith(">") for line in difference.splitlines()) <= 15
+
+
+@pytest.mark.parametrize("stage", pong_faster.STAGES)
+def test_faster_forms_learn_the_same(stage, two_games):
+    """The first form has the bits of the serial example; the others differ by float32's rounding."""
+    theta, played = two_games
+    player = stage(SEED)
+    assert [player.play_and_learn() for _ in played] == played
+    w1, w2 = player.weights
+    w1 = w1 if w1.shape == (pong_serial.HIDDEN, pong_serial.INPUTS) else w1.T
+    found = np.append(w1.ravel(), w2)
+    if stage is pong_faster.AsItIs:
+        assert found.tobytes() == theta.tobytes()
+    np.testing.assert_allclose(found, theta, rtol=0, atol=0.01 * pong_serial.RATE)
