@@ -37,8 +37,8 @@ def follow(page, folder, change=lambda line: line, limit=90):
 
 
 def shortened(line):
-    """A command with few games; none for a profiler, which is not installed."""
-    if "py-spy" in line:
+    """A command with few games; none for a profiler, which is not installed, and a model that needs a longer run."""
+    if "py-spy" in line or "scaling.model.predict" in line:
         return ""
     for long, short in SHORT.items():
         line = line.replace(long, short)
