@@ -11,7 +11,7 @@ from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.config.parsers import Parser
 from pg_mpi.files.atomic_file import exists
 from pg_mpi.files.folder_lock import is_held
-from pg_mpi.files.metrics_file import clock, read_lines
+from pg_mpi.files.metrics_file import clock, last_line
 from pg_mpi.mpi import process
 
 RUNNING, FINISHED, STOPPED, KILLED = "running", "finished", "stopped", "killed"
@@ -48,17 +48,26 @@ class Run(NamedTuple):
 def main(argv: list[str]) -> int:
     """Print the lines; returns the exit code. Raises ``UsageError`` if no folder is a run's."""
     folders = parser().parse(argv).runs
-    runs = {folder: run for folder in folders if (run := read(folder))}
-    if not runs:
+    lines = {folder: line for folder in folders if (line := describe(folder))}
+    if not lines:
         raise UsageError(f"{folders[0]} holds no config.json: give run folders, such as runs/*")
-    width = max(map(len, runs))
-    for folder, run in runs.items():
-        print(f"{folder:{width}}  {line(run, time.time())}")
+    width = max(map(len, lines))
+    for folder, line in lines.items():
+        print(f"{folder:{width}}  {line}")
     return 0
 
 
+def describe(folder: str) -> str | None:
+    """The line of a folder; None if it is not a run's."""
+    try:
+        run = read(folder)
+        return line_of(run, time.time()) if run else None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
+        return "damaged   its config.json or metrics.jsonl is not of this version"
+
+
 def read(folder: str) -> Run | None:
-    """Read a run folder; None if it is not one. Raises ``UsageError`` if ``config.json`` is damaged."""
+    """Read a run folder; None if it is not one. Raises ValueError, KeyError and others for malformed files."""
     path = os.path.join(folder, "config.json")
     with system_faults(f"{path} cannot be read"):
         try:
@@ -67,15 +76,13 @@ def read(folder: str) -> Run | None:
             settings, start = dict(content["settings"]), dict(content["starts"][-1])
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-            raise UsageError(f"{path} is damaged: leave this run out") from None
-        lines, _ = read_lines(os.path.join(folder, "metrics.jsonl"))
+        last = last_line(os.path.join(folder, "metrics.jsonl"))
         done = exists(os.path.join(folder, "DONE"))
     state = RUNNING if is_held(folder) else FINISHED if done else STOPPED if start.get("ended") else KILLED
-    return Run(state, settings, start, lines[-1] if lines else {})
+    return Run(state, settings, start, last)
 
 
-def line(run: Run, now: float) -> str:
+def line_of(run: Run, now: float) -> str:
     """Describe a run at the time ``now``, seconds since 1970."""
     last = run.last
     parts = [f"{run.state:8}"]

@@ -14,6 +14,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.atomic_file import keep_copy, make_folder, write_text
 
 FLUSH_EVERY = 10.0  # seconds between flushes of TensorBoard files
+TAIL = 1 << 16  # bytes: more than the longest line
 
 
 class MetricsLog:
@@ -67,6 +68,18 @@ def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 damaged += text.endswith(b"\n")
     return lines, damaged
+
+
+def last_line(path: str) -> dict[str, Any]:
+    """The last whole line of a metrics file, of any content; empty if there is none. Only the file's end is read."""
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+        for text in reversed(file.read().splitlines()):
+            with contextlib.suppress(ValueError, RecursionError):
+                line = json.loads(text)
+                if isinstance(line, dict):
+                    return line
+    return {}
 
 
 class Progress:

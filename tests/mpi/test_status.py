@@ -9,7 +9,7 @@ import pytest
 from folders import write_run
 from jobs import CARTPOLE, ROOT, SMALL, command, finish, run, start
 
-from pg_mpi.status import Run, line
+from pg_mpi.status import Run, line_of
 
 FLAGS = [*CARTPOLE, *SMALL, "--run-dir", "run"]
 
@@ -69,17 +69,22 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
 )
 def test_end_by_the_nearest_budget(settings, end):
     last = {"env_steps": 1000, "return_mean": -20.5, "wall_s": 61.0, "sps": 200.0, "ranks": 2}
-    text = line(Run("running", settings, {"time": "1970-01-01T00:00:10Z"}, last), now=20.0)
+    text = line_of(Run("running", settings, {"time": "1970-01-01T00:00:10Z"}, last), now=20.0)
     assert text == f"running   1,000 steps  mean -20.50  0:01:01 trained  200 steps/s on 2 ranks{end}"
 
 
-def test_bad_use_is_one_line(tmp_path):
-    def error(*runs):
-        result = run([sys.executable, "-m", "pg_mpi.status", *runs], tmp_path, PYTHONPATH=str(ROOT))
-        assert result.returncode == 2 and not result.stdout
-        return result.stderr
+def test_damaged_runs_do_not_hide_the_others(tmp_path):
+    write_run(tmp_path / "good")
+    for name, text in {"a": '{"settings": 1}', "b": "x", "c": '{"settings": {}, "starts": [{"ended": 1}]}'}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(text)
+    write_run(tmp_path / "d")
+    (tmp_path / "d" / "metrics.jsonl").write_text('{"env_steps": "x", "wall_s": 1}\n{"upd')
+    lines = status(tmp_path, "a", "b", "c", "d", "good")
+    assert [line.split()[1] for line in lines] == ["damaged"] * 4 + ["killed"]
 
-    assert error("none") == "pg_mpi: error: none holds no config.json: give run folders, such as runs/*\n"
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.json").write_text('{"settings": 1}')
-    assert error("run") == "pg_mpi: error: run/config.json is damaged: leave this run out\n"
+
+def test_no_run_is_one_line(tmp_path):
+    result = run([sys.executable, "-m", "pg_mpi.status", "none"], tmp_path, PYTHONPATH=str(ROOT))
+    assert result.returncode == 2
+    assert result.stderr == "pg_mpi: error: none holds no config.json: give run folders, such as runs/*\n"
