@@ -8,7 +8,7 @@ from pg_mpi import __version__
 COMMANDS = {
     "train": "train on every rank: mpirun -n 4 pg-mpi train",
     "evaluate": "play full games with a trained policy and report the score",
-    "status": "list runs: which go on, how far they are, why they ended",
+    "status": "list runs: state, progress, time left, reason for the end",
     "watch": "watch a policy play in the terminal, while it is trained",
     "report": "make one page of runs to look at",
     "doctor": "check this machine's MPI, pinning and speed",

@@ -71,7 +71,7 @@ def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
 
 
 def last_line(path: str) -> dict[str, Any]:
-    """The last whole line of a metrics file, of any content; empty if there is none. Only the file's end is read."""
+    """Return the last complete line of a metrics file, unchecked, or an empty dict. Reads only the end of the file."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
         for text in reversed(file.read().splitlines()):

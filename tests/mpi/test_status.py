@@ -7,7 +7,7 @@ import time
 
 import pytest
 from folders import write_run
-from jobs import CARTPOLE, ROOT, SMALL, command, finish, run, start
+from jobs import CARTPOLE, ROOT, SMALL, command, end, finish, run, start
 
 from pg_mpi.status import Run, line_of
 
@@ -41,9 +41,8 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
     (stopped,) = status(tmp_path, "run")
     assert stopped.startswith("run  stopped   ") and stopped.endswith("asked to stop by a signal, or its launcher died")
     job = begin(tmp_path, "--total-timesteps", "1e9")
-    os.killpg(job.pid, signal.SIGKILL)
-    finish(job)
-    time.sleep(1)
+    end(job)
+    job.communicate()  # once every process that holds its output, and so the lock, has ended
     (killed,) = status(tmp_path, "run")
     assert killed.startswith("run  killed    ") and "started at 20" in killed
     done = run(command(1, "pg_mpi.train", *FLAGS, "--total-timesteps", 1), tmp_path)
@@ -55,7 +54,7 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings, end",
+    "settings, expected",
     [
         ({}, ""),
         ({"total_timesteps": 5000}, "  0:00:20 left at most"),
@@ -67,10 +66,10 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
         ({"max_walltime": 5.0}, "  0:00:00 left at most"),
     ],
 )
-def test_end_by_the_nearest_budget(settings, end):
+def test_end_by_the_nearest_budget(settings, expected):
     last = {"env_steps": 1000, "return_mean": -20.5, "wall_s": 61.0, "sps": 200.0, "ranks": 2}
     text = line_of(Run("running", settings, {"time": "1970-01-01T00:00:10Z"}, last), now=20.0)
-    assert text == f"running   1,000 steps  mean -20.50  0:01:01 trained  200 steps/s on 2 ranks{end}"
+    assert text == f"running   1,000 steps  mean -20.50  0:01:01 trained  200 steps/s on 2 ranks{expected}"
 
 
 def test_damaged_runs_do_not_hide_the_others(tmp_path):
