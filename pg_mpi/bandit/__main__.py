@@ -132,13 +132,12 @@ def _tell(
             f"{found['method']:<30}{found['reward']:>20.4f} ± {result.whole[1]:.4f}{found['reward_end']:>13.3f}"
             f"{found['optimal_end']:>22.1%}"
         )
-    each = 1e9 * seconds * ranks / (task.runs * task.steps * len(results))
-    print(f"{seconds:.1f} s: {each:.0f} ns of a rank for a step of a run", flush=True)
+    print(f"{seconds:.1f} s", flush=True)
     if args.out:
         _keep(args, argv, task, results, ranks)
     if args.json:
         summaries = [result.summary() for result in results]
-        head = dataclasses.asdict(task) | {"ranks": ranks, "seconds": seconds, "ns_per_run_step": each}
+        head = dataclasses.asdict(task) | {"ranks": ranks, "seconds": seconds}
         print(json.dumps(head | {"methods": summaries}), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Figures of steps/s: against ranks, against threads, and per part."""
+"""Figures of steps/s: against ranks, and per part."""
 
 import numpy as np
 
@@ -66,21 +66,6 @@ def _laws(axes, ranks, sps, targets, reach):
             axes.axhline(target, color="0.7", linewidth=0.8, linestyle="--", zorder=0)
     axes.set(xlabel="ranks", ylabel="steps/s of all ranks", xlim=(0, wanted[-1]))
     axes.set_ylim(0, 1.15 * max([*sps, *shown, *(t for t in targets if shown and t <= 1.3 * max(shown))]))
-
-
-def draw_threads(path, rows, usable):
-    """Draw steps/s against ranks, a line per number of BLAS threads."""
-    with axes_of(path) as axes:
-        for threads in sorted({row["threads"] for row in rows}):
-            curve = [row for row in rows if row["threads"] == threads]
-            label = f"{threads} BLAS thread{'s' if threads > 1 else ''} a rank"
-            axes.plot([row["ranks"] for row in curve], [row["sps"] for row in curve], marker="o", label=label)
-        axes.axvline(usable, color="0.7", linewidth=0.8, linestyle="--", zorder=0)
-        axes.annotate(f"{usable} hardware threads", (usable, 0), (4, 6), textcoords="offset points", color="0.4")
-        axes.set(xlabel="ranks", ylabel="steps/s of all ranks", ylim=(0, None))
-        axes.set_xticks(sorted({row["ranks"] for row in rows}))
-        axes.set_title("Dense products: ranks and BLAS threads per rank")
-        axes.legend(frameon=False)
 
 
 def draw_predict(path, result):

@@ -98,7 +98,7 @@ transition = st.tuples(
 
 
 def contents(buffer):
-    observed, counts, actions, returns = buffer.read(buffer._places(0, len(buffer)))
+    observed, counts, actions, returns = buffer.read(np.arange(len(buffer)))
     parts = np.split(observed, np.cumsum(counts)[:-1]) if len(counts) else []
     return [(part.tolist(), action, value) for part, action, value in zip(parts, actions.tolist(), returns.tolist())]
 
@@ -133,7 +133,7 @@ def test_restored_buffer_is_equal(transitions):
     buffer, restored = ReplayBuffer(20, INPUTS), ReplayBuffer(20, INPUTS)
     for begin in range(0, len(transitions), 9):
         add(buffer, transitions[begin : begin + 9])
-    restored.restore(buffer.state())
+    restored.append(buffer.state())
     assert contents(restored) == contents(buffer)
     if len(buffer):
         draws = [each.draw(len(buffer), np.random.default_rng(5)).tolist() for each in (buffer, restored)]
@@ -148,13 +148,13 @@ def test_state_size_is_bounded():
     for _ in range(50):
         add(buffer, [(list(range(200)), 0, 0.5)])
     state = buffer.state()
-    assert sum(array.nbytes for array in state.values()) <= 40 * TRANSITION + 8
+    assert sum(array.nbytes for array in state.values()) <= 40 * TRANSITION
     assert len(state["counts"]) == 40 * ROOM // 200
 
 
 def test_inputs_have_the_smallest_integer_type():
     small, large = ReplayBuffer(1000, 12_800), ReplayBuffer(1000, 87_618)
-    assert (small._inputs.dtype, large._inputs.dtype) == (np.uint16, np.uint32)
+    assert (small.state()["observed"].dtype, large.state()["observed"].dtype) == (np.uint16, np.uint32)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,11 @@ def test_inputs_have_the_smallest_integer_type():
         {"actions": np.array([[1, 2, 3]])},
         {"actions": np.array([1, -1, 3])},
         {"counts": np.array([2**63, 2**63, 2], dtype=np.uint64)},
-        {"place": np.array([])},
     ],
 )
 def test_malformed_buffer_state_is_refused(change):
-    state = {"place": np.array([0]), "observed": np.array([1, 2]), "counts": np.array([1, 1, 0])}
+    state = {"observed": np.array([1, 2]), "counts": np.array([1, 1, 0])}
     state |= {"actions": np.array([1, 2, 3]), "returns": np.zeros(3)}
-    ReplayBuffer(5, INPUTS).restore(state)
-    with pytest.raises((ValueError, IndexError)):
-        ReplayBuffer(5, INPUTS).restore(state | change)
+    ReplayBuffer(5, INPUTS).append(state)
+    with pytest.raises(ValueError):
+        ReplayBuffer(5, INPUTS).append(state | change)

@@ -1,14 +1,12 @@
-"""Replay buffer: a ring of the newest transitions, drawn in proportion to their return.
+"""Replay buffer: the newest transitions, drawn in proportion to their return.
 
-A transition holds the active inputs (in the smallest integer type that fits), the action and the return. All memory is
-allocated at once: ``capacity`` transitions, and ``ROOM`` inputs for each. If observations are larger on average, fewer
-transitions fit, and the oldest are dropped earlier.
+A transition holds the active inputs (in the smallest integer type that fits), the action and the return. The buffer
+holds ``capacity`` transitions, with ``ROOM`` inputs each on average. If observations are larger, fewer transitions fit.
 
 A transition of return R is drawn in proportion to R + |min(m, 0)|, m the smallest return, so the worst return below 0
 has weight 0.
 """
 
-from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,12 @@ Integers = NDArray[np.integer[Any]]
 
 SIZE = 100_000  # transitions per rank
 ROOM = 48  # inputs per transition; Pong has 30 to 45
-STATE = ("place", "observed", "counts", "actions", "returns")  # the arrays of a ring's state
+STATE = ("observed", "counts", "actions", "returns")  # the arrays of a buffer's state
 TRANSITION = 4 * ROOM + 10  # largest size of a transition in a checkpoint, in bytes
 
 
 class ReplayBuffer:
-    """A ring of transitions.
+    """The newest transitions, oldest first.
 
     Args:
         capacity: largest number of transitions.
@@ -34,15 +32,13 @@ class ReplayBuffer:
 
     def __init__(self, capacity: int, inputs: int) -> None:
         self.capacity, self._bound = capacity, inputs
-        self._inputs = np.zeros(capacity * ROOM, dtype=np.min_scalar_type(inputs - 1))
-        self._ends = np.zeros(capacity, dtype=np.int64)  # of its inputs, among all inputs ever written
-        self._counts = np.zeros(capacity, dtype=np.int32)
-        self._actions = np.zeros(capacity, dtype=np.uint16)
-        self._returns = np.zeros(capacity, dtype=np.float32)
-        self._oldest = self._length = self._written = 0
+        self._observed = np.empty(0, dtype=np.min_scalar_type(inputs - 1))  # the active inputs of all
+        self._counts = np.empty(0, dtype=np.int32)
+        self._actions = np.empty(0, dtype=np.uint16)
+        self._returns = np.empty(0, dtype=np.float32)
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._returns)
 
     def add(self, observed: Integers, counts: Integers, actions: Integers, returns: Floats) -> None:
         """Append transitions, oldest first, and drop the oldest stored ones to make room.
@@ -52,27 +48,23 @@ class ReplayBuffer:
             actions: int (n,).
             returns: float (n,), stored as float32.
         """
-        begins = np.cumsum(counts) - counts
-        first = max(len(counts) - self.capacity, int(np.searchsorted(begins, len(observed) - len(self._inputs))))
-        if first > 0:  # more than the ring holds: keep the newest
-            self._forget(self._length)
-            observed = observed[begins[first] :] if first < len(counts) else observed[:0]
-            counts, actions, returns = counts[first:], actions[first:], returns[first:]
-        self._make_room(len(counts), len(observed))
-        places = self._places(self._length, len(counts))
-        self._ends[places] = self._written + np.cumsum(counts)
-        self._counts[places], self._actions[places], self._returns[places] = counts, actions, returns
-        self._inputs[(self._written + np.arange(len(observed))) % len(self._inputs)] = observed
-        self._written += len(observed)
-        self._length += len(counts)
+        counts = _joined(self._counts, counts)
+        begins = _begins(counts)
+        total = len(self._observed) + len(observed)
+        first = max(len(counts) - self.capacity, int(np.searchsorted(begins, total - self.capacity * ROOM)))
+        cut = begins[first] if first < len(counts) else total
+        self._observed = _joined(self._observed, observed)[cut:]
+        self._counts = counts[first:]
+        self._actions = _joined(self._actions, actions)[first:]
+        self._returns = _joined(self._returns, returns)[first:]
 
     def draw(self, count: int, rng: np.random.Generator) -> Integers:
-        """Draw the places of ``count`` different transitions, int64 (count,), in the order of drawing.
+        """Draw ``count`` different transitions: their places, 0 the oldest, int64 (count,), in the order of drawing.
 
         If fewer have a positive weight, the rest is drawn uniformly among those of weight 0.
         """
-        places = self._places(0, self._length)
-        weights = self._returns[places].astype(np.float64)
+        places = np.arange(len(self))
+        weights = self._returns.astype(np.float64)
         weights -= min(weights.min(), 0.0)
         positive = min(count, int(np.count_nonzero(weights)))
         drawn = places[:0]
@@ -84,33 +76,17 @@ class ReplayBuffer:
     def read(self, places: Integers) -> tuple[Integers, Integers, Integers, Floats]:
         """Read (observed, counts, actions, returns) at ``places``, as ``add`` takes them."""
         counts = self._counts[places].astype(np.int64)
-        begins = self._ends[places] - counts
-        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        observed = self._inputs[(np.repeat(begins, counts) + inside) % len(self._inputs)]
+        inside = np.arange(counts.sum()) - np.repeat(_begins(counts), counts)
+        observed = self._observed[np.repeat(_begins(self._counts)[places], counts) + inside]
         return observed, counts, self._actions[places].astype(np.int64), self._returns[places]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All transitions, as arrays; ``place`` is the place of the oldest."""
-        observed, counts, actions, returns = self.read(self._places(0, self._length))
-        return {
-            "place": np.array([self._oldest]),
-            "observed": observed.astype(self._inputs.dtype),
-            "counts": counts.astype(np.int32),
-            "actions": actions.astype(np.uint16),
-            "returns": returns,
-        }
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Restore ``state`` into an empty buffer, each transition at its own place.
-
-        Raises ``ValueError`` or ``KeyError`` for malformed data.
-        """
-        self._oldest = int(state["place"][0]) % self.capacity
-        self.append(state)
+        """All transitions, as arrays."""
+        return dict(zip(STATE, (self._observed, self._counts, self._actions, self._returns)))
 
     def append(self, state: dict[str, NDArray[Any]]) -> None:
-        """Add the transitions of a state. Raises as ``restore``."""
-        observed, counts, actions, returns = (state[name] for name in ("observed", "counts", "actions", "returns"))
+        """Add the transitions of a state. Raises ``ValueError`` or ``KeyError`` for malformed data."""
+        observed, counts, actions, returns = (state[name] for name in STATE)
         alike = counts.ndim == observed.ndim == 1 and counts.shape == actions.shape == returns.shape
         whole = all(array.dtype.kind in "iu" for array in (observed, counts, actions))
         if not (alike and whole) or min(counts.min(initial=0), observed.min(initial=0), actions.min(initial=0)) < 0:
@@ -125,23 +101,12 @@ class ReplayBuffer:
             raise ValueError("returns that are not finite")
         self.add(observed, counts, actions, returns)
 
-    def _places(self, first: int, count: int) -> Integers:
-        """Places of ``count`` transitions, starting after the ``first`` oldest ones."""
-        places: Integers = (self._oldest + first + np.arange(count)) % self.capacity
-        return places
 
-    def _make_room(self, count: int, inputs: int) -> None:
-        """Drop the oldest transitions to fit ``count`` more, with ``inputs`` inputs in all."""
-        kept_from = self._written + inputs - len(self._inputs)
-        too_long = bisect_left(range(self._length), kept_from, key=self._begin)
-        self._forget(max(0, self._length + count - self.capacity, too_long))
+def _joined(stored: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate((stored, new.astype(stored.dtype)))
 
-    def _forget(self, gone: int) -> None:
-        """Drop the ``gone`` oldest."""
-        self._oldest = (self._oldest + gone) % self.capacity
-        self._length -= gone
 
-    def _begin(self, number: int) -> int:
-        """Where the inputs of a transition begin; ``number`` counts from the oldest."""
-        place = (self._oldest + number) % self.capacity
-        return int(self._ends[place] - self._counts[place])
+def _begins(counts: Integers) -> NDArray[np.int64]:
+    """Where the inputs of each transition begin: int (n,) → (n,)."""
+    ends: NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)
+    return ends - counts

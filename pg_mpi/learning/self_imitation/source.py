@@ -131,8 +131,6 @@ class SelfImitation:
         for rank, arrays, state in states:
             if not 0 <= arrays["actions"].min(initial=0) <= arrays["actions"].max(initial=0) < self._policy.actions:
                 raise ValueError("actions that the policy does not have")
+            self.replay.append(arrays)
             if rank == self._world.rank:
-                self.replay.restore(arrays)
                 self._rng.bit_generator.state = state
-            else:
-                self.replay.append(arrays)
