@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-batch test-browser test-games test-torch test-workshop same-bits lines chaos soak flamegraph release lint clean
+.PHONY: help setup train test test-batch test-browser test-games test-torch test-workshop same-bits lines chaos soak flamegraph release docs lint clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -67,6 +67,11 @@ flamegraph: $(STAMP)  ## profile every rank for a minute of training: runs/flame
 release: $(STAMP)  ## build and check the distributions, and install them offline in an empty environment
 	@$(PY) -c 'import build, twine, check_wheel_contents' 2>/dev/null || $(PIP) '.[release]'
 	@sh tests/release.sh "$$(pwd -P)/$(PY)"
+
+docs: $(STAMP)  ## build the manual into build/docs
+	@$(PY) -c 'import sphinx, myst_parser, furo' 2>/dev/null || $(PIP) '.[docs]'
+	@$(PY) -m sphinx -q -E -W --keep-going -c docs . build/docs
+	@echo 'built: build/docs/index.html'
 
 lint: $(STAMP)  ## check style, format and types
 	@$(PY) -m ruff check .

@@ -1,4 +1,4 @@
-"""pg_mpi from Python: train, load a policy, read metrics.
+"""pg_mpi from Python: train, load a policy, read metrics. For example::
 
     from pg_mpi import api
 
@@ -9,7 +9,7 @@
     metrics["env_steps"], metrics["return_mean"]
 
 On several ranks pass a communicator, and start with ``mpirun -n 4 python -m mpi4py script.py``, which ends all ranks if
-one of them raises:
+one of them raises::
 
     from mpi4py import MPI
     run = api.train({"total_timesteps": 1_000_000}, MPI.COMM_WORLD)

@@ -1,5 +1,6 @@
 """The docs are true: links resolve, and the commands of the README and the tour run."""
 
+import json
 import re
 import shlex
 import sys
@@ -17,7 +18,7 @@ from pg_mpi.status import parser as status_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
 from pg_mpi.watch import parser as watch_parser
 from scaling import sweep
-from scaling.measure import cost, threads, timeline
+from scaling.measure import cost, timeline
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
 from scaling.model.predict import __main__ as predict
@@ -34,7 +35,6 @@ TOOLS = (
     predict,
     search,
     sweep,
-    threads,
     timeline,
     virtual,
 )
@@ -53,6 +53,18 @@ def commands(page):
     """The lines of a page's shell blocks, without comments."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_every_picture_is_described_and_has_its_command():
+    table = (ROOT / "docs/img/README.md").read_text(encoding="utf-8")
+    pictures = {path.relative_to(ROOT / "docs/img").as_posix() for path in (ROOT / "docs/img").rglob("*.*g")}
+    assert pictures == set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE))
+    shown = set()
+    for page in PAGES:
+        for words, target in re.findall(r"!\[(.*?)\]\((.*?)\)", page.read_text(encoding="utf-8")):
+            assert len(words) > 20, f"{page.name}: {target} needs a text that stands in for it"
+            shown.add((page.parent / target).resolve().relative_to(ROOT / "docs/img").as_posix())
+    assert shown == pictures
 
 
 def test_every_flag_in_the_docs_exists():
@@ -74,6 +86,7 @@ def test_every_flag_in_the_docs_exists():
     known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal"}  # SLURM's
     known |= {"--dest", "--no-index", "--find-links", "--strict"}  # pip's and twine's
     known |= {"--native", "--subprocesses", "--output"}  # py-spy's
+    known |= {"--headless", "--screenshot", "--logdir", "--sync-tensorboard"}  # Chromium's, TensorBoard's, wandb's
     for page in PAGES:
         if page.parent.name == "decisions":
             continue  # may speak of other programs' flags
@@ -110,6 +123,9 @@ def test_tour_commands(tmp_path):
     assert trained.returncode == 0, trained.stderr
     judged = run([sys.executable, *evaluate[1:]], tmp_path)
     assert judged.returncode == 0 and "2 full games" in judged.stdout, judged.stderr
+    described = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    keys = json.loads((tmp_path / "runs/tour/metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert not [key for key in (*keys, *keys["phase_s"]) if f"`{key}`" not in described]
 
 
 def test_what_own_md_shows_is_in_the_examples():
@@ -132,4 +148,4 @@ def test_the_architecture_page_names_every_module():
 def test_version_is_the_same_everywhere():
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"pg_mpi {__version__}: ALE/Pong-v5" in (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    assert f"pg_mpi {__version__}: ALE/Pong-v5" in (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")

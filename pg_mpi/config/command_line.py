@@ -66,7 +66,7 @@ def train_parser() -> Parser:
         "--num-steps and --games-per-update. Numbers may be written as 2e9.",
     )
     for name, field in FIELDS.items():
-        default = "" if field.default in (None, False) else f" (default: {field.default})"
+        default = "" if field.default is None or field.default is False else f" (default: {field.default})"
         switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}
         parser.add_argument(flag(name), metavar="V", default=None, help=field.metadata["help"] + default, **switch)
     parser.add_argument(

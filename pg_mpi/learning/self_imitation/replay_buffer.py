@@ -32,10 +32,10 @@ class ReplayBuffer:
 
     def __init__(self, capacity: int, inputs: int) -> None:
         self.capacity, self._bound = capacity, inputs
-        self._observed = np.empty(0, dtype=np.min_scalar_type(inputs - 1))  # the active inputs of all
-        self._counts = np.empty(0, dtype=np.int32)
-        self._actions = np.empty(0, dtype=np.uint16)
-        self._returns = np.empty(0, dtype=np.float32)
+        self._observed: Integers = np.empty(0, dtype=np.min_scalar_type(inputs - 1))  # the active inputs of all
+        self._counts: Integers = np.empty(0, dtype=np.int32)
+        self._actions: Integers = np.empty(0, dtype=np.uint16)
+        self._returns: Floats = np.empty(0, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self._returns)
