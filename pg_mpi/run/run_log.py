@@ -61,7 +61,8 @@ class RunLog:
         config, say, ranks, where = self._config, self._progress.say, self._facts["ranks"], self._facts["places"]
         hosts = ", ".join(row["host"] for row in where["by_host"])
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
-        say(f"{ranks} ranks on {where['hosts']} hosts ({hosts}), MPI: {self._facts['mpi']}")
+        on = f"{where['hosts']} hosts" if where["hosts"] > 1 else "1 host"
+        say(f"{ranks} ranks on {on} ({hosts}), MPI: {self._facts['mpi']}")
         for row in where["by_host"]:
             say(f"  {row['host']}: {row['ranks']} ranks on cores {row['cores']}")
         for row in where["by_kind"]:

@@ -15,6 +15,7 @@ import pytest
 
 from pg_mpi.mpi.launch import launcher, mpirun
 from pg_mpi.mpi.launch.mpirun import Flavour
+from pg_mpi.mpi.launch.notices import without_notices
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 30  # seconds until a real job counts as hung
@@ -240,7 +241,8 @@ def test_stop_signals_stop_the_ranks_with_a_checkpoint(tmp_path: Path, number: s
     with job(tmp_path, STOPPING_RANK, "--again", "make train") as run:
         run.launcher.send_signal(number)
         assert run.code() == 0
-        assert run.output.read_text().endswith("stopped with a checkpoint; to go on: make train\n")
+        assert run.output.read_text().endswith("stopped with a checkpoint; run again to resume: make train\n")
+        assert "non-zero status" not in run.output.read_text()
 
 
 def test_runs_more_ranks_than_hardware_threads(tmp_path: Path) -> None:
@@ -279,7 +281,32 @@ def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
 def test_exit_code_is_that_of_the_job(tmp_path: Path, code: int) -> None:
     (tmp_path / "exits.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
     command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--again", "x", "exits"]
-    assert jobs.run(command, tmp_path, LIMIT).returncode == code
+    ended = jobs.run(command, tmp_path, LIMIT)
+    assert ended.returncode == code
+    if code == 2:
+        assert ended.stderr == ""
+    if code == 1 and mpirun.flavour(mpirun.find_mpirun()).name == "Open MPI":
+        assert "Exit code:    1" in ended.stderr, "only the ranks' own codes are left out"
+
+
+def test_notices_of_explained_codes_are_left_out() -> None:
+    rule = b"-" * 74 + b"\n"
+    head = b"prterun detected that one or more processes exited with non-zero status,\nthus causing\n\n"
+    explained, other = (rule + head + b"   Exit code:    %d\n" % code + rule for code in (75, 139))
+
+    def passed(text: bytes) -> bytes:
+        return b"".join(without_notices(text.splitlines(keepends=True)))
+
+    assert passed(b"a\n" + explained + b"b\n" + explained) == b"a\nb\n"
+    for kept in (
+        other,
+        rule + b"An unrecognized option\n" + rule,
+        rule,
+        rule + rule + b"a\n",
+        rule + head,
+        b"no newline",
+    ):
+        assert passed(kept) == kept and passed(kept + explained).startswith(kept)
 
 
 def test_home_without_one_is_a_folder_that_nobody_can_make(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,9 @@ kills a program without a handler. When mpirun is killed, the launcher kills its
 until their next MPI call). Tested with Open MPI 5.0, MPICH 4.2 and 5.0, and Intel MPI 2021.18.
 
 The exit code is the job's own, or 128 + N for an mpirun killed by signal N. With ``--again``, code 75 ("there
-is a checkpoint, run me again") becomes 0, and a line names the command that resumes. Standard output and error
-pass through; standard input is empty, because a job outside the terminal's session must not read it.
+is a checkpoint, run me again") becomes 0, and a line names the command that resumes. Standard output passes
+through, and standard error too, but for some ``notices``; standard input is empty, because a job outside the
+terminal's session must not read it.
 
 Imports only the standard library, because it runs before anything is installed.
 """
@@ -39,9 +40,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO, cast
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.mpi.launch.mpirun import ensure_home, is_elastic, launcher_for, start_command, system_mpi, usable_threads
+from pg_mpi.mpi.launch.notices import pass_on
 
 RUN_AGAIN = 75
 #: Signals sent for the 1st, 2nd, ... request to stop, and the number of the first request that kills.
@@ -49,6 +52,7 @@ ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
 LOOKS = 5.0  # seconds between two checks for running ranks
 GONE = 60.0  # seconds for mpirun to forward the ranks' output and end after them
+LAST_WORDS = 5.0  # seconds for the end of the ranks' standard error
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
@@ -105,7 +109,10 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
         if prctl:
             prctl(PR_SET_PDEATHSIG, int(signal.SIGUSR1))
 
-    job = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=in_child)
+    job = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
+    )
+    errors = pass_on(cast(IO[bytes], job.stderr), sys.stderr.buffer)
     asked, ranks = 0, LocalRanks(job.pid)
     while job.poll() is None:
         came = signal.sigtimedwait(awaited, LOOKS)
@@ -123,6 +130,7 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
             job.send_signal(signal.SIGUSR1)
     if job.returncode:
         kill_session(job.pid)
+    errors.join(LAST_WORDS)
     if job.returncode < 0:
         return 128 - job.returncode
     if job.returncode == 0 and asked >= KILLS:
@@ -152,6 +160,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         return 2
     if code == RUN_AGAIN and options.again:
-        print(f"stopped with a checkpoint; to go on: {options.again}")
+        print(f"stopped with a checkpoint; run again to resume: {options.again}")
         return 0
     return code

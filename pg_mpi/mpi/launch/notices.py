@@ -1,0 +1,45 @@
+"""Open MPI's notices of exit codes that the ranks themselves have explained. Standard library only."""
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+RULE = re.compile(rb"-{60,}\s*")
+NOTICE = b"one or more processes exited with non-zero status"
+EXPLAINED = re.compile(rb"Exit code:\s+(?:2|75)\b")  # wrong usage, and a checkpoint
+
+
+def without_notices(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of mpirun's standard error, but for its notice that a rank has ended with code 2 or 75.
+
+    The notice is a few lines between two rules of dashes. Everything else is passed on as soon as it is known to be so.
+    """
+    held: list[bytes] = []
+    for line in lines:
+        rule = RULE.fullmatch(line)
+        if len(held) > 1:  # within a notice
+            held.append(line)
+            if rule:
+                yield from [] if EXPLAINED.search(b"".join(held)) else held
+                held = []
+        elif held and NOTICE in line:
+            held.append(line)
+        else:
+            yield from held
+            held = [line] if rule else []
+            yield from [] if rule else [line]
+    yield from held
+
+
+def pass_on(source: IO[bytes], target: IO[bytes]) -> threading.Thread:
+    """Copy a stream without the notices, in a thread that ends with the stream."""
+
+    def copy() -> None:
+        for line in without_notices(source):
+            target.write(line)
+            target.flush()
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    return thread
