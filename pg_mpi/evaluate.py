@@ -21,6 +21,7 @@ from pg_mpi.files.atomic_file import is_folder, write_json
 from pg_mpi.mpi import process
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.mpi.world import World
+from pg_mpi.run.evaluations import best_checkpoint
 from pg_mpi.run.resume import warn
 from pg_mpi.run.trained_policy import MOST_NOOPS, OWN, Saved, TrainedPolicy, find
 
@@ -36,6 +37,7 @@ def parser() -> Parser:
         f"with up to {MOST_NOOPS} random no-ops, so that the games differ.",
     )
     p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
+    p.add_argument("--best", action="store_true", help="take the best checkpoint of a run with --evaluate-every")
     p.add_argument("--games", type=integer(), default="100", help="number of games (default: 100)")
     sticky = "probability of a repeated action (default: as the run was trained)"
     p.add_argument("--sticky", type=real(0, 1), help=sticky)
@@ -95,7 +97,7 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, Saved]:
         raise UsageError(f"{ranks} ranks for {args.games} games: start at most {args.games} ranks, or raise --games")
     if args.video:
         video.check(args.video)
-    saved = find(args.run, args.own)
+    saved = find(best_checkpoint(args.run) if args.best else args.run, args.own)
     if args.sticky is not None and "sticky" in inapplicable(saved.config.env_id):
         raise UsageError(f"--sticky has no effect on {saved.config.env_id}: leave it out")
     return args, saved

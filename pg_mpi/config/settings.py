@@ -134,6 +134,13 @@ class TrainConfig:
         False,
     )
     keep_checkpoints: int = _setting(3, integer(), "number of checkpoints kept in the folder", False)
+    evaluate_every: int = _setting(
+        0,
+        integer(0),
+        "updates between evaluations by 20 full games, which change nothing that is learned; the best checkpoint is "
+        "kept; 0: never",
+        False,
+    )
     log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
     sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
     watchdog: float = _setting(

@@ -58,14 +58,16 @@ def candidates(source: str) -> list[str]:
     return listing(os.path.join(source, "checkpoints"))
 
 
-def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], keep: int = 3) -> None:
-    """Write a checkpoint and remove all but the newest ``keep``. A kill leaves older ones intact.
+def save(
+    path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], keep: int = 3, spared: str | None = None
+) -> None:
+    """Write a checkpoint and remove all but the newest ``keep`` and ``spared``. A kill leaves older ones intact.
 
     Raises as ``checkpoint_file.save``.
     """
     make_folder(os.path.dirname(path))
     checkpoint_file.save(path, arrays, facts)
-    _remove_old(os.path.dirname(path), keep, path)
+    _remove_old(os.path.dirname(path), keep, (path, spared))
 
 
 def load_newest(source: str, warn: Callable[[str], object], damaged: Collection[str] = ()) -> Loaded | None:
@@ -113,10 +115,10 @@ def set_aside(folder: str, good: str) -> None:
                 os.replace(parts, parts + ".damaged")
 
 
-def _remove_old(folder: str, keep: int, newest: str) -> None:
-    """Remove all checkpoints but the newest ``keep``, never ``newest``, and parts whose file is not there."""
+def _remove_old(folder: str, keep: int, spared: Collection[str | None]) -> None:
+    """Remove all checkpoints but the newest ``keep`` and ``spared``, and parts whose file is not there."""
     for old in listing(folder)[keep:]:
-        if old != newest:
+        if old not in spared:
             with contextlib.suppress(OSError):  # such as a folder of that name
                 os.remove(old)
     there = {parts_of(path) for path in listing(folder)}

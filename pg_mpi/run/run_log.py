@@ -104,6 +104,11 @@ class RunLog:
         self._progress.say(f"lost {which}: {left} left, which continue with its envs after {done} ({seconds:.2f} s)")
         return self._log.last
 
+    def evaluated(self, env_steps: int, score: float, games: int, is_best: bool) -> None:
+        """Print the score of an evaluation."""
+        best = ", the best so far" if is_best else ""
+        self._progress.say(f"evaluated after {env_steps:,} steps: mean {score:+.2f} of {games} full games{best}")
+
     def write_ranks(self, restarts: int, times: dict[str, Any]) -> None:
         """Write ``ranks.json``: the ``rank_times.summary`` since this start began."""
         path = self._folder.file("ranks.json")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -13,6 +14,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.interface import Collectives
+from pg_mpi.run import evaluations
 from pg_mpi.run.env_states import Layout, group_size
 from pg_mpi.run.resume import warn
 from pg_mpi.run.saved_run import WITH_PARTS, Saved
@@ -93,7 +95,12 @@ class Saving:
 
     def _commit(self, path: str, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         with self._faults(path), self._folder.replacing():
-            checkpoint_folder.save(path, arrays, facts, self._keep)
+            checkpoint_folder.save(path, arrays, facts, self._keep, self._best())
+
+    def _best(self) -> str | None:
+        """The path of the best checkpoint, which is kept."""
+        found = evaluations.best(self._folder.path)
+        return os.path.join(self._folder.checkpoints, found["checkpoint"]) if found else None
 
     def _faults(self, path: str) -> AbstractContextManager[None]:
         return system_faults(

@@ -12,6 +12,7 @@ from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment
 from pg_mpi.features import native_encoder
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
@@ -24,7 +25,7 @@ from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run import env_states, factory, places, rank_times, run_state, saving
+from pg_mpi.run import env_states, evaluations, factory, places, rank_times, run_state, saving
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.dividing import ranks_together
@@ -175,8 +176,11 @@ class Trainer:
         """Check the weights and save the run, each when it is due."""
         if self.counters.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.counters.update)
-        if self._save_is_due():
+        evaluates = self.config.evaluate_every and self.counters.update % self.config.evaluate_every == 0
+        if evaluates or self._save_is_due():
             self.save()
+        if evaluates:
+            self._evaluate()
         if self._copies:
             self._copies.make_ahead()
 
@@ -193,6 +197,18 @@ class Trainer:
             if self._run_log:
                 self._run_log.write_ranks(self._restarts, times)
             self._unsaved, self._has_saved, self._saved_at = 0, True, self._world.clock()
+
+    def _evaluate(self) -> None:
+        """Play full games with the policy that was just saved, and note the score."""
+        with self._phases("record"):
+            policy, env_steps = self._learner.policy, self.counters.env_steps
+            score, games = evaluations.evaluate(self._world, self.config, self._env_spec, policy, env_steps)
+            self._world.on_root(self._note, env_steps, score, games)
+
+    def _note(self, env_steps: int, score: float, games: int) -> None:
+        path = checkpoint_folder.path_of(self._folder.checkpoints, env_steps)
+        is_best = evaluations.add(self._folder.path, path, env_steps, score, games)
+        cast(RunLog, self._run_log).evaluated(env_steps, score, games, is_best)
 
     def _save_is_due(self) -> bool:
         """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""

@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import ROOT, STEPS, command, newest, run, train
+from jobs import ROOT, STEPS, command, newest, one_line, run, train, train_and_resume
 
 from pg_mpi.evaluate import interval
-from pg_mpi.files import checkpoint_file
+from pg_mpi.files import checkpoint_file, checkpoint_folder
+from pg_mpi.mpi.world import World
+from pg_mpi.run import evaluations
+from pg_mpi.run.trained_policy import TrainedPolicy, find
 
 WITHOUT_MPI = """
 import sys, runpy
@@ -55,6 +59,37 @@ def test_run_folder_stores_the_last_evaluation(trained):
     assert stored()["seed"] == 1 and stored()["video"] is None, "the video is outside the run folder"
     json_output(run(command(1, "pg_mpi.evaluate", printed["checkpoint"], "--games", 1, "--seed", 2, "--json"), trained))
     assert stored()["seed"] == 1, "a checkpoint file is not a run folder"
+
+
+def test_evaluations_keep_the_best_checkpoint_and_change_no_bits(tmp_path):
+    """Stopped and resumed between evaluations, on two ranks, with only one checkpoint kept."""
+    flags = [*STEPS, "--max-frames", 800, "--keep-checkpoints", 1, "--evaluate-every", 2]
+    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(3 * 256, 8 * 256))
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    train(2, plain, *flags[:-2], "--total-timesteps", 8 * 256)
+    assert newest(plain)[1] == newest(whole)[1] and not (plain / "run" / "evaluations.json").exists()
+
+    found = json.loads((whole / "run" / "evaluations.json").read_text(encoding="utf-8"))
+    scores = [each["score"] for each in found]
+    assert len(set(scores)) > 1 and {each["games"] for each in found} == {20}
+    best = max(found, key=lambda each: (each["score"], each["env_steps"]))
+    kept = {os.path.basename(path) for path in checkpoint_folder.candidates(str(whole / "run"))}
+    assert {best["checkpoint"], os.path.basename(newest(whole)[0])} <= kept and len(kept) <= 2
+    played = json_output(run(command(2, "pg_mpi.evaluate", "run", "--best", "--games", 2, "--json"), whole))
+    assert os.path.basename(played["checkpoint"]) == best["checkpoint"]
+
+    refused = run(command(1, "pg_mpi.evaluate", "run", "--best", "--games", 1), plain)
+    assert refused.returncode == 2 and "train with --evaluate-every" in one_line(refused)
+
+
+def test_the_score_of_an_evaluation_is_that_of_its_games(trained):
+    saved = find(str(trained / "run"))
+    policy = SimpleNamespace(theta=saved.weights["theta"], norm=None)
+    score, games = evaluations.evaluate(World(), saved.config, saved.env_spec, policy, 1)
+    player = TrainedPolicy(saved)
+    expected = [player.play(evaluations.FIRST_GAME + game, saved.config.seed)[0] for game in range(20)]
+    assert (score, games) == (np.mean(expected), 20)
 
 
 def test_games_without_sticky_actions_differ_by_random_no_ops(tmp_path):

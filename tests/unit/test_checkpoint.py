@@ -14,9 +14,9 @@ ARRAYS = {"theta": np.arange(1000, dtype=np.float32), "masks": np.ones((2, 3), n
 FACTS = {"update": 3, "big": 2**100, "name": "ünï"}
 
 
-def save(folder, step, keep=3):
+def save(folder, step, keep=3, spared=None):
     path = checkpoint_folder.path_of(str(folder / "checkpoints"), step)
-    checkpoint_folder.save(path, ARRAYS, FACTS, keep)
+    checkpoint_folder.save(path, ARRAYS, FACTS, keep, spared)
     return path
 
 
@@ -39,6 +39,18 @@ def test_save_keeps_the_newest_and_no_temporary_file(tmp_path):
     for step in (1, 2, 3, 1000, 999):
         save(tmp_path, step, keep=2)
     assert sorted(os.listdir(tmp_path / "checkpoints")) == ["step-000000000999.npz", "step-000000001000.npz"]
+
+
+def test_save_keeps_the_best(tmp_path):
+    best = save(tmp_path, 1)
+    os.mkdir(checkpoint_folder.parts_of(best))
+    for step in (2, 3, 4):
+        save(tmp_path, step, keep=1, spared=best)
+    assert sorted(os.listdir(tmp_path / "checkpoints")) == [
+        "step-000000000001.npz",
+        "step-000000000001.parts",
+        "step-000000000004.npz",
+    ]
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "zero", "empty", "folder", "text"])

@@ -1,0 +1,74 @@
+"""Evaluation while a run goes on, and its best checkpoint: ``--evaluate-every``."""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.env.interface import EnvSpec
+from pg_mpi.files.atomic_file import write_json
+from pg_mpi.mpi.interface import Collectives
+from pg_mpi.policy.interface import Policy
+from pg_mpi.run.trained_policy import Saved, TrainedPolicy
+
+NAME = "evaluations.json"
+GAMES = 20  # over all ranks
+FIRST_GAME = 1_000_000  # not those of pg_mpi.evaluate: the best of many scores is too good on its own games
+
+
+def read(folder: str) -> list[dict[str, Any]]:
+    """The evaluations of a run, oldest first: ``checkpoint`` (a file name), ``env_steps``, ``score``, ``games``.
+
+    Empty if there is no such file or it is damaged. Raises ``SystemFault``.
+    """
+    path = os.path.join(folder, NAME)
+    with system_faults(f"{path} cannot be read"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                return [
+                    {"checkpoint": os.path.basename(each["checkpoint"]), "env_steps": int(each["env_steps"])}
+                    | {"score": float(each["score"]), "games": int(each["games"])}
+                    for each in json.load(file)
+                ]
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, RecursionError):
+            return []
+
+
+def best(folder: str) -> dict[str, Any] | None:
+    """The evaluation with the highest score, the newest of equals; None if there is none."""
+    return max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
+
+
+def best_checkpoint(folder: str) -> str:
+    """The path of the best checkpoint of a run. Raises ``UsageError`` if none was evaluated."""
+    found = best(folder)
+    if not found:
+        raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
+    return os.path.join(folder, "checkpoints", found["checkpoint"])
+
+
+def evaluate(
+    world: Collectives, config: TrainConfig, env_spec: EnvSpec, policy: Policy, env_steps: int
+) -> tuple[float, int]:
+    """Play ``GAMES`` full games, the same ones each time, and return their mean score and number.
+
+    No random stream of the training is used. Collective: every rank must call this.
+    """
+    weights = {"theta": policy.theta} | ({"running_norm": policy.norm.state} if policy.norm else {})
+    player = TrainedPolicy(Saved("", env_steps, config, env_spec, weights))
+    scores = [
+        player.play(FIRST_GAME + game, config.seed)[0] for game in range(world.rank, max(GAMES, world.size), world.size)
+    ]
+    total, games = world.sum_(np.array([sum(scores), len(scores)], dtype=np.float64))
+    return total / games, int(games)
+
+
+def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) -> bool:
+    """Add an evaluation to the file; returns whether it is the best so far. Rank 0 only. Raises ``SystemFault``."""
+    new = {"checkpoint": os.path.basename(checkpoint), "env_steps": env_steps, "score": score, "games": games}
+    with system_faults(f"{folder}/{NAME} cannot be written"):
+        write_json(os.path.join(folder, NAME), [*(e for e in read(folder) if e["env_steps"] < env_steps), new])
+    return best(folder) == new
