@@ -8,16 +8,17 @@
 #   PG_MPI_LEAD      seconds before the job's end at which the trainer stops with a checkpoint (default: 60)
 #   PG_MPI_STALLS    starts in a row without progress after which a job is not run again (default: 3)
 #   PG_MPI_STAGE     a folder on each node's own disk, as /tmp, to start Python from (default: none, see stage.sh)
-#   PG_MPI_QSUB      PBS: further options of the next start's qsub, as "-l filesystems=home" (default: none; select,
-#                    place, walltime, queue and account are those of this start)
+#   PG_MPI_QSUB      PBS: further options of the next start's qsub, as "-M me@there" (default: none; resources, queue
+#                    and account are those of this start)
 #   DOCTOR=1         examine the launch first, and do not train on one that is not sane
 #
-# A script sets its first traps before it sources this, for a signal can come before anything else. It sources slurm.sh
-# or pbs.sh too, which set `ranks` and `id`, and know `choose_launcher`, `time_limit`, `run_again` and `to_all_nodes`.
+# A script sets its first traps before it sources this, because a signal can come at any time. It also sources the part of
+# its batch system (slurm.sh, pbs.sh, sge.sh, lsf.sh, flux.sh), which sets `ranks` and `id`, and defines
+# `choose_launcher`, `time_limit`, `run_again` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
 
-home=${PG_MPI_HOME:-${SLURM_SUBMIT_DIR:-${PBS_O_WORKDIR:-$PWD}}}
+home=${PG_MPI_HOME:-${SLURM_SUBMIT_DIR:-${PBS_O_WORKDIR:-${LS_SUBCWD:-${SGE_O_WORKDIR:-$PWD}}}}}
 # shellcheck source=/dev/null
 if [ -f "$home/jobs/site.sh" ]; then . "$home/jobs/site.sh"; fi
 python=${PG_MPI_PYTHON:-$home/.venv/bin/python}
@@ -124,7 +125,7 @@ go_on_later() {
     mkdir -p "$1" && echo "$stalls" >"$count"
     left=$(seconds_left)
     if [ "$asked" = TERM ] && [ "${left:-$((lead + 1))}" -gt "$lead" ]; then
-        say "ended from outside before its time: the same command goes on"
+        say "ended from outside before its time: run the same command again to resume"
     else
         run_again
     fi
@@ -165,11 +166,11 @@ until_done() {
     if [ "$code" = "$USAGE" ]; then exit "$USAGE"; fi
     if [ "$module" = pg_mpi.tune ] && [ "$code" = "$FINISHED" ]; then say "no trial is left"; exit "$FINISHED"; fi
     if [ "$(saved "$folder")" = "$before" ]; then progress=no; fi
-    say "$module ended with $code: it is to go on from $(basename "$(newest "$folder")")"
+    say "$module ended with exit code $code: the next start resumes from $(basename "$(newest "$folder")")"
     go_on_later "$folder" "$progress"
 }
 
-# Measure steps/s on 1, 2, 4 ... and all ranks; a sweep that is broken off goes on when it is run again.
+# Measure steps/s on 1, 2, 4 ... and all ranks. A sweep that was stopped measures what is missing when it is run again.
 sweep() {
     local counts='' n code before progress=yes
     export PG_MPI_SWEEP=${PG_MPI_SWEEP:-runs/sweep-$id}  # a successor has another id

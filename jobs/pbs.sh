@@ -1,34 +1,65 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# The part of PBS in what common.sh asks for.
+# The part of PBS (PBS Pro, OpenPBS, Torque) in what common.sh asks for.
 
 cd "$PBS_O_WORKDIR" || exit 2  # PBS starts a job in the home folder
 [ -f "${PBS_NODEFILE:-}" ] || fail "no PBS_NODEFILE: submit this script with qsub"
-ranks=$(wc -l <"$PBS_NODEFILE")
 id=${PBS_JOBID%%.*}
+
+# This job's attributes as the server knows them, NAME = VALUE. Long ones come in pieces.
+attributes() {
+    local job
+    job=$(qstat -f "$PBS_JOBID") || return
+    awk '/^[ \t]+[A-Za-z_.]+ = / { if (line) print line; line = $0; sub(/^[ \t]+/, "", line); next }
+        line && /^\t/ { sub(/^\t/, ""); line = line $0 }
+        END { print line }' <<<"$job"
+}
+attribute() {
+    local known
+    known=$(attributes) || return
+    sed -n "s/^$1 = //p" <<<"$known"
+}
+
+# PBS_NODEFILE has a line for each rank if the chunks have mpiprocs, or a single line for each chunk. Then: a rank for each
+# core of a chunk. PBS sets OMP_NUM_THREADS to a chunk's cores too, where ompthreads is not given.
+select=$(attribute Resource_List.select 2>/dev/null)
+if [[ $select == *ncpus=* && $select != *mpiprocs=* ]]; then
+    lines=$(awk -v select="$select" '
+        BEGIN { chunks = split(select, part, "+"); for (c = 1; c <= chunks; c++) {
+            count = part[c] + 0 ? part[c] + 0 : 1; cores = 1
+            if (match(part[c], /ncpus=[0-9]+/)) cores = substr(part[c], RSTART + 6, RLENGTH - 6)
+            for (n = 0; n < count; n++) ranks[++known] = cores } }
+        { for (n = 0; n < (NR in ranks ? ranks[NR] : 1); n++) print }' "$PBS_NODEFILE")
+    PBS_NODEFILE=$(mktemp) && echo "$lines" >"$PBS_NODEFILE"
+    export PBS_NODEFILE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+    say "no mpiprocs was given: a rank for each core of the chunks"
+fi
+ranks=$(wc -l <"$PBS_NODEFILE")
 
 # PBS starts one script on one node: the ranks are mpirun's, which reads PBS_NODEFILE.
 choose_launcher() { if [ "$launcher" = auto ]; then launcher=mpirun; fi; }
 
-# An attribute of this job as the server knows it; nothing for one that it does not have. Long ones come in pieces.
-attribute() {
-    local job
-    job=$(qstat -f "$PBS_JOBID") || return
-    awk -v name="$1" '
-        /^[ \t]+[A-Za-z_.]+ = / { found = ($1 == name); if (found) { sub(/^[^=]*= /, ""); value = $0 }; next }
-        found && /^\t/ { sub(/^\t/, ""); value = value $0 }
-        END { print value }' <<<"$job"
-}
-
 time_limit() { attribute Resource_List.walltime; }
+
+# The resources that this job was given, as qsub -l takes them: all but those that PBS derives from select or nodes.
+resources() {
+    local name value list='' known
+    known=$(attributes)
+    while IFS= read -r line; do
+        name=${line%% = *} value=${line#* = }
+        case $name in
+            nodect | neednodes) continue ;;
+            ncpus | mpiprocs | ompthreads | mem | ngpus) [[ $known != *Resource_List.select* ]] || continue ;;
+        esac
+        list+="${list:+,}$name=$value"
+    done < <(sed -n 's/^Resource_List\.//p' <<<"$known")
+    echo "$list"
+}
 
 # Submit this script's next start, which waits until this one has ended.
 run_again() {
-    local name value list='' options=() more
-    for name in select place walltime; do
-        value=$(attribute "Resource_List.$name")
-        if [ -n "$value" ]; then list+="${list:+,}$name=$value"; fi
-    done
-    if [ -n "$list" ]; then options+=(-l "$list"); fi
+    local value options=() more
+    value=$(resources)
+    if [ -n "$value" ]; then options+=(-l "$value"); fi
     value=${PBS_O_QUEUE:-${PBS_QUEUE:-}}  # where it was submitted to: that may lead to queues that take no jobs themselves
     if [ -n "$value" ]; then options+=(-q "$value"); fi
     value=$(attribute Account_Name)

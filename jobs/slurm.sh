@@ -5,14 +5,30 @@ ranks=${SLURM_NTASKS:-1}
 id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 id=${id:-$SLURM_JOB_ID}
 
-# An srun whose processes find each other, in two of them on one node; else mpirun.
+# With -N 4 alone SLURM counts one task on each node; then each core of the allocation has a rank. SLURM counts hardware
+# threads, as 256(x2),128.
+if [ "$ranks" = "${SLURM_JOB_NUM_NODES:-1}" ] && [ -z "${SLURM_NTASKS_PER_NODE:-}${SLURM_CPUS_PER_TASK:-}" ]; then
+    threads=$(scontrol show node "${SLURMD_NODENAME:-}" 2>/dev/null | grep -o 'ThreadsPerCore=[0-9]*' | head -n 1)
+    cores=$(awk -v threads="${threads#*=}" -v RS=, '
+        { split($0, part, /\(x|\)/); sum += int(part[1] / (threads + 0 ? threads : 1)) * (part[2] ? part[2] : 1) }
+        END { print sum }' <<<"${SLURM_JOB_CPUS_PER_NODE:-1}")
+    if [ "${cores:-0}" -gt "$ranks" ]; then
+        ranks=$cores
+        say "no number of tasks per node: a rank for each of the $ranks cores of the allocation (--ntasks-per-node sets it)"
+        export SLURM_NTASKS=$ranks SLURM_TASKS_PER_NODE=${SLURM_JOB_CPUS_PER_NODE:-1}  # for mpirun
+    fi
+fi
+
+# An srun whose processes find each other, in two of them on one node: as the site has set it, else by a plugin that Open
+# MPI or MPICH knows; else mpirun.
 choose_launcher() {
-    local pmi two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
+    local plugin two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
     [ "$launcher" = auto ] || return 0
-    for pmi in pmix pmi2; do
-        if timeout 60 srun --mpi="$pmi" --nodes=1 --ntasks=2 --cpus-per-task=1 --overcommit --overlap \
+    for plugin in '' --mpi=pmix --mpi=pmi2; do
+        # shellcheck disable=SC2086  # no plugin is no word
+        if timeout 60 srun $plugin --nodes=1 --ntasks=2 --cpus-per-task=1 --overcommit --overlap \
             "$python" -c "$two" >/dev/null 2>&1; then
-            launcher="srun --mpi=$pmi"
+            launcher="srun${plugin:+ $plugin}"
             return 0
         fi
     done
@@ -26,14 +42,26 @@ time_limit() {
     echo "$limit"
 }
 
-# SLURM ends this script when it requeues the job; until then it waits.
+# SLURM ends this script when it requeues the job; until then it waits. Where it refuses to (a site may, and an operator
+# may have forbidden it for this job), the same script is submitted again, with the resources of this job.
 run_again() {
+    local limit new options=()
     if scontrol requeue "$id"; then
         trap - TERM
         sleep 60 &
         wait
+        return
+    fi
+    [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || { say "could not requeue: submit the task $id again"; return; }
+    limit=$(time_limit)
+    options=(--no-requeue --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$ranks" --job-name="$SLURM_JOB_NAME" --time="${limit:-0}")
+    options+=(--partition="$SLURM_JOB_PARTITION" ${SLURM_JOB_ACCOUNT:+--account="$SLURM_JOB_ACCOUNT"})
+    options+=(${SLURM_JOB_QOS:+--qos="$SLURM_JOB_QOS"} ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"})
+    options+=(${SLURM_MEM_PER_NODE:+--mem="$SLURM_MEM_PER_NODE"} ${SLURM_MEM_PER_CPU:+--mem-per-cpu="$SLURM_MEM_PER_CPU"})
+    if new=$(sbatch --parsable --dependency="afterany:$SLURM_JOB_ID" "${options[@]}" "$script" "${arguments[@]}"); then
+        say "the next start is job $new"
     else
-        say "could not requeue: submit the same command again"
+        say "could not submit the next start: submit the same command again"
     fi
 }
 

@@ -18,6 +18,7 @@ import time
 from typing import IO, Any
 
 from pg_mpi.config.errors import RunError, SystemFault, system_faults
+from pg_mpi.config.systems import job_facts
 from pg_mpi.files.atomic_file import exists, write_json
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
@@ -155,5 +156,4 @@ def _open(path: str) -> IO[str]:
 
 def _job() -> str | None:
     """The batch job, or the launcher's own number of the job; None without both."""
-    names = ("SLURM_JOB_ID", "PBS_JOBID", "PMIX_NAMESPACE")
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+    return ".".join(job_facts().values()) or os.environ.get("PMIX_NAMESPACE") or None

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_mpi import __version__
+from pg_mpi.config.systems import job_facts
 
-#: Variables of batch systems for the job and its array task.
-JOB = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "PBS_JOBID")
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
 
@@ -26,7 +25,7 @@ def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: 
         "ranks": ranks,
         "mpi": mpi,
         "places": places,
-        "job": {key: os.environ[key] for key in JOB if key in os.environ},
+        "job": job_facts(),
     }
 
 

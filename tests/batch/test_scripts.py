@@ -21,11 +21,13 @@ def test_shellcheck_has_no_findings():
         *SCRIPTS.glob("*.sh"),
         *SCRIPTS.glob("*.slurm"),
         *SCRIPTS.glob("*.pbs"),
+        *(SCRIPTS / f"train.{kind}" for kind in ("sge", "lsf", "flux")),
+        *(SCRIPTS / "sites").glob("*.sh"),
         jobs.ROOT / "tests" / "batch" / "install.sh",
         jobs.ROOT / ".ci" / "run",
     ]
     done = subprocess.run(["shellcheck", "-x", *scripts], cwd=jobs.ROOT, capture_output=True, text=True, timeout=60)
-    assert len(scripts) >= 11 and done.returncode == 0, done.stdout + done.stderr
+    assert len(scripts) >= 20 and done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.pbs")), ids=lambda path: path.name)
@@ -60,7 +62,9 @@ QSTAT = """\
 Job Id: 4711.server
     Job_Name = pg_mpi
     Account_Name = physics
+    Resource_List.filesystems = home:eagle
     Resource_List.ncpus = 512
+    Resource_List.nodect = 4
     Resource_List.place = scatter:excl
     Resource_List.select = 4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccel
 \terators=0
@@ -87,7 +91,7 @@ def test_successor_requests_the_same_resources(tmp_path):
     }
     script = '. $0/jobs/common.sh; . $0/jobs/pbs.sh; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
 
-    def run():
+    def run(script=script):
         return subprocess.run(
             ["bash", "-c", script, jobs.ROOT], env=environment, capture_output=True, text=True, timeout=20
         )
@@ -97,7 +101,7 @@ def test_successor_requests_the_same_resources(tmp_path):
     ranks, left = map(int, first.split())
     assert ranks == 3 and 12 * 3600 - 10 <= left <= 12 * 3600
     select = "select=4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccelerators=0"
-    resources = f"{select},place=scatter:excl,walltime=12:00:00"
+    resources = f"filesystems=home:eagle,place=scatter:excl,{select},walltime=12:00:00"
     options = [
         "-V",
         "-N",
@@ -113,6 +117,16 @@ def test_successor_requests_the_same_resources(tmp_path):
     ]
     words = [*options, "-l", "software=x", "train.pbs"]
     assert second == "pg_mpi job: the next start is " + "".join(f"[{word}]" for word in words), done.stderr
+    # without mpiprocs PBS_NODEFILE has a line for each chunk
+    without = QSTAT.replace("4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccel", "2:ncpus=2+ncpus=3:naccel")
+    (tmp_path / "job.txt").write_text(without, encoding="utf-8")
+    script = '. $0/jobs/common.sh; . $0/jobs/pbs.sh; echo $ranks $OMP_NUM_THREADS $(cat $PBS_NODEFILE)'
+    (tmp_path / "nodes").write_text("a\nb\nc\n", encoding="utf-8")
+    done = run(script)
+    said, result = done.stdout.splitlines()
+    assert "a rank for each core of the chunks" in said and result == "7 1 a a b b c c c", done.stderr
+    (tmp_path / "job.txt").write_text(QSTAT, encoding="utf-8")
+    (tmp_path / "nodes").write_text("a\na\nb\n", encoding="utf-8")
     (tmp_path / "qstat").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     done = run()
     assert done.stdout.splitlines()[0] == "3 " and "give --max-walltime" in done.stderr

@@ -6,7 +6,19 @@ import time
 import jobs
 import pytest
 from hosts import wait_for
-from submitted import assert_equal_results, finished, kill_rank, log, ranks_of, starts, submit, wait_for_updates
+from submitted import (
+    ENVIRONMENT,
+    SCRIPTS,
+    SMALL,
+    assert_equal_results,
+    finished,
+    kill_rank,
+    log,
+    ranks_of,
+    starts,
+    submit,
+    wait_for_updates,
+)
 
 from pg_mpi.files import checkpoint_folder
 
@@ -31,13 +43,33 @@ def test_job_finishes_in_one_world(slurm, tmp_path, nodes, launcher):
     assert start["ranks"] == nodes and start["job"]["SLURM_JOB_ID"] == job
     assert f"{nodes} ranks by {launcher}" in log(tmp_path)
     hosts = ", ".join(slurm.hosts.names[:nodes])
-    assert f"{nodes} ranks on {nodes} hosts ({hosts})" in log(tmp_path)
+    assert f"{nodes} ranks on {nodes} host{'s' if nodes > 1 else ''} ({hosts})" in log(tmp_path)
 
 
 def test_launcher_is_chosen_automatically(slurm, tmp_path):
     job = submit(slurm, tmp_path, ["--nodes=2"], "--total-timesteps", "2000")
     slurm.wait_for_state(job, "COMPLETED", 120)
     assert "2 ranks by srun --mpi=pmix" in log(tmp_path)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "srun --mpi=pmix"])
+def test_without_a_number_of_tasks_each_core_has_a_rank(slurm, tmp_path, launcher):
+    line = ["--nodes=2", "--exclusive", "--time=5", "--output=job.log", SCRIPTS / "train.slurm", "--run-dir", "run"]
+    flags = [*SMALL, "--total-timesteps", "3000"]
+    job = slurm.submit(tmp_path, *line, *flags, **ENVIRONMENT, PG_MPI_LAUNCHER=launcher)
+    slurm.wait_for_state(job, "COMPLETED", 90)
+    cores = int(slurm.job(job)["NumCPUs"])
+    assert f"a rank for each of the {cores} cores of the allocation" in log(tmp_path)
+    assert starts(tmp_path)[0]["ranks"] == cores >= 2
+
+
+def test_job_that_may_not_be_requeued_submits_its_successor(slurm, tmp_path):
+    flags = ["--total-timesteps", "72000", "--max-walltime", "6"]
+    first = submit(slurm, tmp_path, ["--nodes=2", "--no-requeue"], *flags, PG_MPI_LAUNCHER="mpirun")
+    wait_for(lambda: finished(tmp_path), 300, lambda: log(tmp_path))
+    numbers = [start["job"]["SLURM_JOB_ID"] for start in starts(tmp_path)]
+    assert len(numbers) >= 2 and numbers == [str(int(first) + n) for n in range(len(numbers))]
+    assert all(start["ranks"] == 2 for start in starts(tmp_path)) and "the next start is job" in log(tmp_path)
 
 
 def test_doctor_runs_before_the_trainer(slurm, tmp_path):
@@ -113,7 +145,7 @@ def test_job_with_a_killed_rank_is_requeued(slurm, tmp_path, launcher):
     job = submit(slurm, tmp_path, ["--nodes=4"], *flags, PG_MPI_LAUNCHER=launcher)
     wait_for_updates(tmp_path, 3)
     kill_rank(job)
-    wait_for(lambda: "it is to go on from" in log(tmp_path), 30, lambda: log(tmp_path))
+    wait_for(lambda: "the next start resumes from" in log(tmp_path), 30, lambda: log(tmp_path))
     assert not finished(tmp_path)
     slurm.wait_for_state(job, "COMPLETED", 120)
     assert finished(tmp_path) and len(starts(tmp_path)) == 2, log(tmp_path)

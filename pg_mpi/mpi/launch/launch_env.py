@@ -7,40 +7,30 @@ from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from pg_mpi.config.errors import UsageError
-
-#: Variables with the number of ranks, the rank on its host, and the rank; the most specific first.
-PROMISES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-LOCAL_NUMBERS = (
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "PALS_LOCAL_RANKID",
-    "PMI_LOCAL_RANK",
-    "SLURM_LOCALID",
-)
-RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+from pg_mpi.config.systems import LAUNCHERS
 
 
-def _first_number(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> int | None:
+def _first_number(names: Iterable[str | None], environ: Mapping[str, str] = os.environ) -> int | None:
     """Return the first of these environment variables that holds a number, or None."""
     for name in names:
-        if environ.get(name, "").isdigit():
+        if name and environ.get(name, "").isdigit():
             return int(environ[name])
     return None
 
 
 def promised(environ: Mapping[str, str] = os.environ) -> int | None:
     """Number of processes that the launcher started, or None without a launcher."""
-    return _first_number(PROMISES, environ)
+    return _first_number((launcher.size for launcher in LAUNCHERS), environ)
 
 
 def is_first_process(environ: Mapping[str, str] = os.environ) -> bool:
     """True on rank 0, the only process that prints before MPI starts."""
-    return not _first_number(RANK_NUMBERS, environ)
+    return not _first_number((launcher.rank for launcher in LAUNCHERS), environ)
 
 
 def is_first_on_host(environ: Mapping[str, str] = os.environ) -> bool:
     """True on one process per host."""
-    return not _first_number(LOCAL_NUMBERS, environ)
+    return not _first_number((launcher.local_rank for launcher in LAUNCHERS), environ)
 
 
 def is_launched(environ: Mapping[str, str] = os.environ) -> bool:

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from pg_mpi import THREAD_VARIABLES
 from pg_mpi.config.errors import UsageError
-from pg_mpi.mpi.launch.nodes import pbs_nodes, scheduled_slots
+from pg_mpi.config.systems import BATCH_SYSTEMS, allocated_nodes, allocated_ranks
 
 #: Environment variables that ranks on other nodes need.
 TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
-TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", "PBS_JOBID")
+TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", *(system.job for system in BATCH_SYSTEMS))
+TRANSPORTS = ("UCX_", "FI_")  # settings of the libraries below MPI
 
 
 NO_HOME = "/nonexistent"  # as Debian's accounts without a home have
@@ -31,8 +32,9 @@ class Flavour(NamedTuple):
     major: int
 
 
-# How `mpirun --version` and MPI_Get_library_version() begin. Intel MPI is built on MPICH and comes before it.
+# How `mpirun --version` and MPI_Get_library_version() begin. Those that are built on MPICH come before it.
 FLAVOURS = {
+    "Cray MPICH": r"CRAY MPICH version (\d+)",
     "Open MPI": r"\bOpen MPI\)? v?(\d+)",
     "Intel MPI": r"Intel\(R\) MPI Library\b.*?(\d+)",
     "MPICH": r"(?:HYDRA build details:\s+Version:|MPICH Version:)\s+(\d+)",
@@ -118,12 +120,14 @@ def usable_cores() -> int:
 def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]:
     """Open MPI's options to start ``ranks`` ranks on this host or on ``nodes``, as this user."""
     options = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    slots = sum(nodes.values()) or scheduled_slots()
-    if nodes := nodes or ({} if "SLURM_JOB_ID" in os.environ else pbs_nodes()):
-        # Few Open MPIs are built with PBS support, and a node named once in a host file counts for all its cores.
+    slots = sum(nodes.values()) or allocated_ranks()
+    if nodes := nodes or allocated_nodes():
+        # Few Open MPIs are built with support for PBS or Grid Engine, and a node named once in a host file counts for
+        # all its cores.
         # Processes that ssh starts on other nodes do not inherit this environment.
         options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
-        options += [word for name in TOLD if name in os.environ for word in ("-x", name)]
+        told = [name for name in os.environ if name in TOLD or name.startswith(TRANSPORTS)]
+        options += [word for name in sorted(told) for word in ("-x", name)]
     crowded = ranks > (slots or usable_threads())
     if crowded:
         options += ["--map-by", ":OVERSUBSCRIBE"] if major >= 5 else ["--oversubscribe"]
@@ -181,6 +185,10 @@ def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None
     if first == "srun":  # without --kill-on-bad-exit, survivors of a killed rank may wait until the time limit
         cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
         return [first, *options, "--kill-on-bad-exit=1", f"--ntasks={ranks}", f"--cpus-per-task={cpus}"]
+    if first == "flux":  # flux run
+        return [first, *options, f"--ntasks={ranks}", "--cores-per-task=1"]
+    if first == "jsrun":  # a resource set of one core for each rank
+        return [first, *options, f"--nrs={ranks}", "--tasks_per_rs=1", "--cpu_per_rs=1", "--bind=rs"]
     return [first, *options, "-n", str(ranks)]
 
 

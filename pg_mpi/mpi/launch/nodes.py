@@ -1,24 +1,10 @@
-"""Nodes of a job and the number of ranks for each. Standard library only."""
+"""Read host files. Standard library only."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-
-
-def pbs_nodes() -> dict[str, int]:
-    """Nodes of a PBS job and the number of ranks for each, in PBS's order; empty outside of a job."""
-    nodefile = os.environ.get("PBS_NODEFILE")
-    return Counter(Path(nodefile).read_text().split()) if nodefile else {}
-
-
-def scheduled_slots() -> int | None:
-    """Number of ranks that the batch system allocated, over all nodes; None outside of a job."""
-    if "SLURM_NTASKS" in os.environ:
-        return int(os.environ["SLURM_NTASKS"])
-    return sum(pbs_nodes().values()) or None
 
 
 def host_file(path: str) -> dict[str, int]:

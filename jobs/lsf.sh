@@ -1,0 +1,37 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# LSF's part of what common.sh asks for.
+
+ranks=${LSB_DJOB_NUMPROC:-1}
+id=$LSB_JOBID
+if [ "${LSB_JOBINDEX:-0}" != 0 ]; then id="${LSB_JOBID}[$LSB_JOBINDEX]"; fi
+
+# jsrun where there is one. The first line of its host file is the node of this script, which has no ranks.
+choose_launcher() {
+    [ "$launcher" = auto ] || return 0
+    launcher=mpirun
+    if command -v jsrun >/dev/null; then
+        launcher=jsrun
+        ranks=$(tail -n +2 "$LSB_DJOB_HOSTFILE" | wc -l)
+    fi
+}
+
+# In minutes, as 720.0; as MINUTES:SECONDS
+time_limit() {
+    local limit
+    limit=$(bjobs -noheader -o runtimelimit "$id") || return
+    if [[ $limit =~ ^[0-9]+ ]]; then echo "${BASH_REMATCH[0]}:00"; fi
+}
+
+# LSF ends this script when it requeues the job; until then it waits.
+run_again() {
+    if brequeue "$id"; then
+        trap - TERM
+        sleep 60 &
+        wait
+    else
+        say "could not requeue: submit the same command again"
+    fi
+}
+
+# The submission folder is seen from every node; where each node finds a file in it.
+to_all_nodes() { echo "$1"; }
