@@ -107,4 +107,6 @@ def test_job_is_requeued_until_it_is_finished(grid_engine, tmp_path):
     whole = tmp_path / "whole"
     whole.mkdir()
     jobs.run(jobs.command(2, "pg_mpi.train", "--run-dir", "run", *flags), whole)
-    assert jobs.newest(whole)[1] == jobs.newest(tmp_path)[1] and jobs.deterministic(whole) == jobs.deterministic(tmp_path)
+    assert jobs.newest(whole)[1] == jobs.newest(tmp_path)[1] and jobs.deterministic(whole) == jobs.deterministic(
+        tmp_path
+    )

@@ -61,7 +61,7 @@ VERSIONS = [
     ("Intel(R) MPI Library 2021.11 for Linux* OS\n", ("Intel MPI", 2021)),
     ("Unknown option: version\nUsage:\n    mpiexec.slurm args executable pgmargs\n", None),
     (
-        "MPI VERSION    : CRAY MPICH version 8.1.28.29 (ANL base 3.4a2)\nMPI BUILD INFO : Wed Nov 15 20:57 2023 (git hash 1cde46f)\n",
+        "MPI VERSION    : CRAY MPICH version 8.1.28.29 (ANL base 3.4a2)\nMPI BUILD INFO : Wed Nov 15 20:57 2023\n",
         ("Cray MPICH", 8),
     ),
     ("", None),
@@ -227,7 +227,9 @@ def test_allocations_are_recognised(name: str, tmp_path: Path) -> None:
         (tmp_path / "nodes").write_text(text)
         environ = {key: value or str(tmp_path / "nodes") for key, value in environ.items()}
     assert systems.batch_system(environ).name == name
-    assert systems.allocated_nodes(environ) == nodes and systems.allocated_ranks(environ) == (None if name == "Flux" else 5)
+    assert systems.allocated_nodes(environ) == nodes and systems.allocated_ranks(environ) == (
+        None if name == "Flux" else 5
+    )
     assert systems.job_facts(environ) == {next(iter(environ)): next(iter(environ.values()))}
 
 

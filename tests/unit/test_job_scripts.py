@@ -105,3 +105,101 @@ def test_folder_that_somebody_else_may_have_made_is_refused(tmp_path, unpack, ki
         folder.chmod(0o777)
     result = unpack(folder)
     assert result.returncode == 1 and f"{folder} is not a folder of this user alone" in result.stderr
+
+
+#: What a stub of each command prints, by the beginning of its command line; its exit code is 1 where it is None.
+REPLIES = {
+    "squeue": "12:00:00",
+    "srun": None,
+    "srun --mpi=pmix": "",
+    "scontrol show node": "NodeName=n1 CoresPerSocket=64 ThreadsPerCore=2",
+    "scontrol requeue": None,
+    "sbatch": "8",
+    "qstat -f": "Job Id: 7.server\n    Account_Name = physics\n    Resource_List.select = 2:ncpus=2:mpiprocs=2\n"
+    "    Resource_List.walltime = 12:00:00",
+    "qstat -j": "hard resource_list:         h_rt=43200,mem=1G",
+    "qsub": "8.server",
+    "bjobs": "720.0",
+    "jsrun": "",
+    "brequeue": None,
+    "flux resource": "2\n2",
+    "flux getattr": "f7",
+    "flux job timeleft": "43199.5",
+    "flux run": None,
+    "flux run -o pmi=pmix": "",
+    "flux --parent batch": "f8",
+}
+#: A stub of Python: it names the run folder, and "trains" until its walltime is over.
+PYTHON = """#!/bin/bash
+case "$*" in
+    *command_line*) echo run ;;
+    *launch*)
+        echo "launch ${*:3}" >>"$CALLS"
+        mkdir -p run/checkpoints; touch run/checkpoints/step-000000000009.npz
+        exit 75 ;;
+esac
+"""
+#: By script: what the batch system sets, and the calls that matter: how ranks are started, and how the job comes again.
+CALLS = {
+    "train.slurm": (
+        {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2"}
+        | {"SLURM_SUBMIT_DIR": ".", "SLURM_JOB_NAME": "pg", "SLURM_JOB_PARTITION": "cpu", "SLURM_JOB_ACCOUNT": "a"},
+        "launch --launcher srun --mpi=pmix -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
+        "scontrol requeue 7\n"
+        "sbatch --parsable --dependency=afterany:7 --no-requeue --nodes=2 --ntasks=4 --job-name=pg --time=12:00:00 "
+        "--partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
+    ),
+    "train.pbs": (
+        {"PBS_JOBID": "7.server", "PBS_O_WORKDIR": ".", "PBS_NODEFILE": "nodes", "ARGS": "--seed 1"},
+        "launch --launcher mpirun -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
+        "qsub -V -N pg_mpi -W depend=afterany:7.server -l select=2:ncpus=2:mpiprocs=2,walltime=12:00:00 -A physics "
+        "ROOT/jobs/train.pbs\n",
+    ),
+    "train.sge": (
+        {"JOB_ID": "7", "SGE_O_WORKDIR": ".", "NSLOTS": "4"},
+        "launch --launcher mpirun -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n",
+    ),
+    "train.lsf": (
+        {"LSB_JOBID": "7", "LSB_DJOB_NUMPROC": "5", "LSB_DJOB_HOSTFILE": "hosts", "LS_SUBCWD": ".", "ARGS": "--seed 1"},
+        "launch --launcher jsrun -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\nbrequeue 7\n",
+    ),
+    "train.flux": (
+        {"FLUX_JOB_ID": "1"},
+        "launch --launcher flux run -o pmi=pmix -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
+        "flux --parent batch --dependency=afterany:f7 --nslots=4 --time-limit=43199s ROOT/jobs/train.flux --seed 1\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("script", CALLS)
+def test_job_script_starts_all_ranks_and_comes_again(script, tmp_path):
+    """With stubs of the batch system's commands, which record how they are called."""
+    environment, expected = CALLS[script]
+    for name in {command.split()[0] for command in REPLIES}:
+        cases = sorted((command for command in REPLIES if command.split()[0] == name), key=len, reverse=True)
+        lines = [
+            f"'{case}'*) {'exit 1' if REPLIES[case] is None else f'cat <<END{chr(10)}{REPLIES[case]}{chr(10)}END'}\n;;"
+            for case in cases
+        ]
+        stub = f'#!/bin/bash\necho "{name} $*" >>"$CALLS"\ncase "{name} $*" in\n' + "\n".join(lines) + "\nesac\n"
+        (tmp_path / name).write_text(stub)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "nodes").write_text("a\na\nb\nb\n")
+    (tmp_path / "hosts").write_text("batch\na\na\nb\nb\n")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PG_MPI_HOME": str(ROOT), "CALLS": str(tmp_path / "calls")} | {
+        "PG_MPI_PYTHON": str(tmp_path / "python"),
+        **environment,
+    }
+    arguments = [] if "ARGS" in environment else ["--seed", "1"]
+    done = subprocess.run(
+        ["bash", ROOT / "jobs" / script, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == (99 if script == "train.sge" else 75), done.stdout + done.stderr
+    calls = (tmp_path / "calls").read_text().replace(str(ROOT), "ROOT")
+    calls = re.sub(
+        r"\b431[0-4]\d\b", "43140", re.sub(r"\b432\d\ds", "43199s", calls)
+    ).splitlines()  # by the seconds passed
+    matter = ("launch", "scontrol requeue", "sbatch", "qsub", "brequeue", "flux --parent")
+    assert [line for line in calls if line.startswith(matter)] == expected.splitlines(), done.stderr
