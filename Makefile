@@ -96,7 +96,7 @@ $(STAMP): setup.cfg pyproject.toml setup.py pg_mpi/features/encoder.c
 	@if [ -e $@ ] && $(PY) -m pip --version >/dev/null 2>&1; then \
 	    echo 'bringing .venv up to date'; rm $@; \
 	else \
-	    echo 'setting up .venv (first time, about a minute)'; $(PYTHON) -m venv --clear .venv; \
+	    echo 'setting up .venv: numpy, the emulator, MPI, and what tests and pictures need, 0.8 GB (first time, about a minute)'; $(PYTHON) -m venv --clear .venv; \
 	fi
 	@$(PIP) '.[tensorboard,video,plot,tune,dev]'
 	@$(PY) -m pg_mpi.mpi.launch --system-mpi || $(PIP) '.[mpi]'

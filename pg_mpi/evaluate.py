@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.config.settings import inapplicable
 from pg_mpi.files import video
@@ -113,7 +113,8 @@ def _tell(args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: l
     draws = "random" if args.random else "greedy" if args.greedy else "sampled"
     print(
         f"{config.env_id} from {path}\n"
-        f"protocol: {len(scores)} full games, {draws} actions{frames}{starts}, seed {args.seed}, {ranks} ranks\n"
+        f"protocol: {len(scores)} full games, {draws} actions{frames}{starts}, seed {args.seed}, "
+        f"{counted(ranks, 'rank')}\n"
         f"mean {np.mean(scores):+.2f}   95 % interval [{low:+.2f}, {high:+.2f}] (bootstrap)   "
         f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
         f"{np.mean(lengths):,.0f} steps a game",

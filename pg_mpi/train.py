@@ -84,7 +84,7 @@ def verdict(
     out_of_time = config.max_walltime is not None and world.clock() - STARTED >= config.max_walltime
     signalled, out_of_time = world.any(stop.reason() is not None, out_of_time)
     if signalled:
-        return "asked to stop by a signal, or its launcher died", STOPPED
+        return "asked to stop by a signal", STOPPED
     if out_of_time:
         return f"the walltime budget of {config.max_walltime:g} s is spent", STOPPED
     return None, None

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.env.interface import Environment
+from pg_mpi.files.checkpoint_folder import candidates
+from pg_mpi.files.folder_lock import is_held
 from pg_mpi.mpi import process
 from pg_mpi.run.trained_policy import OWN, Saved, TrainedPolicy, find
 
@@ -48,9 +50,10 @@ def main(argv: list[str]) -> int:
         raise UsageError("watch draws in a terminal: run it in one, or use pg_mpi.evaluate --video FILE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # to leave the terminal as it was
     game = 0
-    saved = find(args.run, args.own)
-    print(HIDE + CLEAR, end="")
     try:
+        wait_for_checkpoint(args.run)
+        saved = find(args.run, args.own)
+        print(HIDE + CLEAR, end="")
         while args.games is None or game < args.games:
             policy = TrainedPolicy(saved, greedy=args.greedy)
             policy.play(game, args.seed, Screen(saved, args.speed).draw)
@@ -59,8 +62,16 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         pass
     finally:
-        print(REST + SHOW, flush=True)
+        print(f"{REST}{SHOW}\x1b[{shutil.get_terminal_size().lines}H", flush=True)
     return 0
+
+
+def wait_for_checkpoint(run: str) -> None:
+    """Wait until a run that goes on has its first checkpoint."""
+    if not candidates(run) and is_held(run):
+        print(f"{run} has no checkpoint yet: waiting for the first (Ctrl-C ends this)", flush=True)
+    while not candidates(run) and is_held(run):
+        time.sleep(0.5)
 
 
 class Screen:

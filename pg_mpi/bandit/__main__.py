@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pg_mpi.bandit import pictures, plan, testbed
 from pg_mpi.bandit.testbed import Task
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
@@ -123,7 +123,8 @@ def _tell(
     seconds = time.monotonic() - begun
     walk = f", which begin equal and walk by {task.drift:g} a step" if task.drift else ""
     print(
-        f"{task.runs:,} bandits of {task.arms} arms{walk}, {task.steps:,} steps each, seed {task.seed}, {ranks} ranks"
+        f"{task.runs:,} bandits of {task.arms} arms{walk}, {task.steps:,} steps each, seed {task.seed}, "
+        f"{counted(ranks, 'rank')}"
     )
     print(f"{'method':<30}{'reward, mean of all steps':>28}{'in the end':>13}{'best arm in the end':>22}")
     for result in results:

@@ -55,6 +55,11 @@ def one_line(value: object) -> str:
     return " ".join(str(value).split())
 
 
+def counted(number: int, what: str) -> str:
+    """A number and its noun, as ``1 rank`` or ``2,048 ranks``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def reportable(error: BaseException) -> UsageError | RunError | None:
     """The error of one line for ``error``: itself, or a ``SystemFault``; None if only a traceback tells its cause."""
     if isinstance(error, (UsageError, RunError)):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from pg_mpi.doctor.verdict import Facts, counted, grouped
+from pg_mpi.config.errors import counted
+from pg_mpi.doctor.verdict import Facts, grouped
 from pg_mpi.mpi.pinning import spell
 
 MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, faults of one name
@@ -46,7 +47,8 @@ def _host(host: str, members: list[Facts], most: int) -> list[str]:
     cores = {core for rank in members for core in rank["cores"]}
     memory = members[0]["memory_mb"]
     free = f", {memory:,} MB free" if memory is not None else ""
-    lines = [f"  {host}: {len(members)} ranks, {len(cores)} cores (hardware threads {spell(threads)}){free}"]
+    places = f"{counted(len(cores), 'core')} (hardware threads {spell(threads)})"
+    lines = [f"  {host}: {counted(len(members), 'rank')}, {places}{free}"]
     for rank in members[:most]:
         lines.append(f"    rank {rank['rank']}: may use {spell(rank['threads'])}, sits on {rank['sits_on']}")
     return lines + _more(len(members) - most, "ranks")

@@ -7,6 +7,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from pg_mpi.config.errors import counted
+
 Facts = dict[str, Any]
 Item = TypeVar("Item")
 
@@ -64,11 +66,6 @@ def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number and its noun, as ``1 rank`` or ``2 ranks``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _alone(rank: Facts, size: int, promised: int) -> Finding:

@@ -91,6 +91,7 @@ class Progress:
         self._config, self._started, self._next = config, started, 0.0
         self._since: tuple[float, int] | None
         self._shown: int | None
+        self._drawn = False  # whether the last line is one to draw over
         self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
 
     def show(self, metrics: dict[str, Any], force: bool = False) -> None:
@@ -129,15 +130,17 @@ class Progress:
 
     def _print(self, line: str) -> None:
         if self._live:
-            self._stream.write(f"\r\x1b[K\x1b[?7l{line}\x1b[?7h")  # cut off at the edge, not wrapped
+            # A whole line, over the one before: mpirun keeps the beginning of a line until its end comes.
+            over = "\x1b[A\x1b[K" if self._drawn else ""
+            self._stream.write(f"{over}\x1b[?7l{line}\x1b[?7h\n")  # cut off at the edge, not wrapped
             self._stream.flush()
+            self._drawn = True
         else:
             print(line, file=self._stream, flush=True)
 
     def say(self, line: str) -> None:
         """Print a permanent line."""
-        if self._live and self._since:
-            self._stream.write("\n")
+        self._drawn = False
         print(line, file=self._stream, flush=True)
 
 

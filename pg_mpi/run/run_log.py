@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_mpi import STARTED, __version__
+from pg_mpi.config.errors import counted
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files import provenance
@@ -61,10 +62,10 @@ class RunLog:
         config, say, ranks, where = self._config, self._progress.say, self._facts["ranks"], self._facts["places"]
         hosts = ", ".join(row["host"] for row in where["by_host"])
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
-        on = f"{where['hosts']} hosts" if where["hosts"] > 1 else "1 host"
-        say(f"{ranks} ranks on {on} ({hosts}), MPI: {self._facts['mpi']}")
+        mpi = self._facts["mpi"] or "none"
+        say(f"{counted(ranks, 'rank')} on {counted(where['hosts'], 'host')} ({hosts}), MPI: {mpi}")
         for row in where["by_host"]:
-            say(f"  {row['host']}: {row['ranks']} ranks on cores {row['cores']}")
+            say(f"  {row['host']}: {counted(row['ranks'], 'rank')} on cores {row['cores']}")
         for row in where["by_kind"]:
             which = "all ranks" if row["ranks"] == ranks else f"{row['ranks']} ranks, the first is rank {row['first']}"
             say(f"  {row['threads']} BLAS thread{'s' if row['threads'] > 1 else ''} ({row['blas']}) on {which}")
@@ -132,5 +133,5 @@ class RunLog:
             self._progress.say(f"next: python -m pg_mpi.watch {self._folder.path} (or evaluate, report)")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
-            self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume. {self._folder.path}")
+            self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume {self._folder.path}")
         self._folder.unlock()

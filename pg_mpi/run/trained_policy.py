@@ -50,7 +50,9 @@ def find(source: str, own: Collection[str] = ()) -> Saved:
     try:
         found = checkpoint_folder.load_newest(source, warn)
         if not found:
-            raise UsageError(f"{source} holds no checkpoint: give a run folder such as runs/pong, or a file")
+            raise UsageError(
+                f"{source} holds no checkpoint: give a run folder that has one (see pg_mpi.status), or a file"
+            )
         path, arrays, facts = found
         config, env_spec = saved_run.config_of(path, facts), saved_run.env_spec_of(arrays, facts)
         saved_run.check_size(config, env_spec, arrays)

@@ -39,7 +39,7 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
     os.kill(job.pid, signal.SIGUSR1)
     assert finish(job).returncode == 75
     (stopped,) = status(tmp_path, "run")
-    assert stopped.startswith("run  stopped   ") and stopped.endswith("asked to stop by a signal, or its launcher died")
+    assert stopped.startswith("run  stopped   ") and stopped.endswith("asked to stop by a signal")
     job = begin(tmp_path, "--total-timesteps", "1e9")
     end(job)
     job.communicate()  # once every process that holds its output, and so the lock, has ended

@@ -1,7 +1,12 @@
 """Training runs with and without ``-m mpi4py``: run folders, budgets and settings."""
 
 import json
+import os
+import pty
 import re
+import select
+import signal
+import time
 
 import pytest
 from jobs import CARTPOLE, STEPS, command, metrics, newest, run, train
@@ -84,6 +89,26 @@ def test_max_walltime_includes_the_startup_and_exits_75(tmp_path):
     before, last = (line["wall_s"] for line in metrics(tmp_path)[-2:])
     assert before < 5 <= last + 1, "the run stops after the first update that exceeds the budget, startup included"
     assert not (tmp_path / "run" / "DONE").exists()
+
+
+def test_progress_arrives_on_a_terminal_while_the_run_goes_on(tmp_path):
+    """mpirun keeps the beginning of a line until the line ends."""
+    line = command(2, "pg_mpi.train", *CARTPOLE, "--run-dir", "run", "--log-interval", "0.1")
+    process, master = pty.fork()
+    if not process:
+        os.chdir(tmp_path)
+        os.execvp(line[0], line)
+    output, deadline = b"", time.monotonic() + 60
+    try:
+        while output.count(b"\x1b[A\x1b[K") < 3:
+            assert time.monotonic() < deadline, output.decode()
+            if select.select([master], [], [], 1)[0]:
+                output += os.read(master, 1 << 16)
+    finally:
+        os.kill(process, signal.SIGTERM)
+        os.close(master)
+        os.waitpid(process, 0)
+    assert b"update 1 " in output
 
 
 def test_tensorboard_files_of_two_starts(tmp_path):

@@ -106,10 +106,16 @@ def test_live_progress_rewrites_one_line():
     stream = io.StringIO()
     progress = Progress(TrainConfig(total_timesteps=18_000), 0.0, live=True, stream=stream)
     progress.show({**METRICS, "return_mean": None})
-    assert stream.getvalue().startswith("\r") and "\n" not in stream.getvalue()
-    assert "no game finished yet" in stream.getvalue() and "0:00:02 left" in stream.getvalue()
+    first = stream.getvalue()
+    assert first.count("\n") == 1 and first.endswith("\n"), "mpirun passes on whole lines only"
+    assert "no game finished yet" in first and "0:00:02 left" in first and "\x1b[A" not in first
+    progress.show({**METRICS, "update": METRICS["update"] + 1}, force=True)
+    assert stream.getvalue().removeprefix(first).startswith("\x1b[A\x1b[K"), "it is drawn over the line before"
     progress.say("done")
     assert stream.getvalue().endswith("\ndone\n")
+    before = stream.getvalue()
+    progress.show({**METRICS, "update": METRICS["update"] + 2}, force=True)
+    assert "\x1b[A" not in stream.getvalue().removeprefix(before), "a permanent line stays"
 
 
 def test_clock_formats_seconds():

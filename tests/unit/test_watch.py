@@ -4,10 +4,12 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import sys
 import termios
+import threading
 import time
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from jobs import ROOT, STEPS, run, train
 
 from pg_mpi import watch
+from pg_mpi.files.run_folder import RunFolder
 
 SMALL = np.zeros((6, 8, 3), np.uint8)
 
@@ -71,12 +74,26 @@ def terminal(folder, *args, end=None, size=(30, 60)):
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), output.decode()
 
 
+def test_waits_for_the_first_checkpoint_of_a_running_run(trained, tmp_path):
+    shutil.copytree(trained / "run", tmp_path / "run")
+    (tmp_path / "run" / "checkpoints").rename(tmp_path / "later")
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    threading.Timer(3, lambda: (tmp_path / "later").rename(tmp_path / "run" / "checkpoints")).start()
+    code, text = terminal(tmp_path, "run", "--games", "1", "--speed", "1000")
+    folder.unlock()
+    assert code == 0 and "run has no checkpoint yet: waiting" in text and text.count(watch.HOME) > 50
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    code, text = terminal(tmp_path, "run")
+    assert code == 2 and "run holds no checkpoint" in text, "no process writes this run"
+
+
 def test_a_game_is_drawn_with_its_score(trained):
     code, text = terminal(trained, "run", "--games", "1", "--speed", "1000")
     assert code == 0, text
     frames = text.split(watch.HOME)
     assert len(frames) > 50
-    assert text.startswith(watch.HIDE) and text.rstrip().endswith(watch.SHOW)
+    assert text.startswith(watch.HIDE) and text.rstrip().endswith(f"{watch.SHOW}\x1b[30H")
     last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", frames[-1]).split("\r\n")
     assert [len(line) for line in last[:21]] == [54] * 21, "each fifth of 210, two to a character; each third of 160"
     assert last[21].startswith("ALE/Pong-v5 after") and "score" in last[21]
@@ -84,7 +101,7 @@ def test_a_game_is_drawn_with_its_score(trained):
 
 def test_interrupt_restores_the_terminal(trained):
     code, text = terminal(trained, "run", end=signal.SIGINT)
-    assert code == 0 and text.rstrip().endswith(watch.SHOW)
+    assert code == 0 and text.rstrip().endswith(f"{watch.SHOW}\x1b[30H")
     assert "Traceback" not in text
 
 

@@ -124,7 +124,7 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
         elif received in stop:
             job.send_signal(ANSWERS[min(asked, len(ANSWERS) - 1)])
             if not asked:
-                print("stopping at the next checkpoint; Ctrl-C twice more kills the job", file=sys.stderr)
+                print("saving a checkpoint; Ctrl-C twice more kills the job", file=sys.stderr)
             asked += 1
         elif received == signal.SIGUSR1:
             job.send_signal(signal.SIGUSR1)
