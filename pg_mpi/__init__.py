@@ -8,7 +8,7 @@ library. Importing never starts MPI.
 import os
 import time
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0"
 
 #: Monotonic clock when the package was imported, in seconds; ``wall_s`` counts from it.
 STARTED = time.monotonic()
