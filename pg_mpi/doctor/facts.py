@@ -3,12 +3,13 @@
 import hashlib
 import os
 import platform
-import re
 import sys
 import time
 from pathlib import Path
 from typing import Any, cast
 
+from pg_mpi.doctor import machine
+from pg_mpi.doctor.machine import content
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import versions
 from pg_mpi.mpi import pinning
@@ -28,7 +29,10 @@ def describe(world: World) -> dict[str, Any]:
         "sits_on": sits_on(),
         "blas": pinning.pools(),
         "mpi": mpi(world),
-        "memory_mb": memory_mb(),
+        "memory_mb": machine.memory_mb(),
+        "numa": machine.numa_domains(),
+        "allocated_cores": sorted({core_of(thread) for thread in machine.allocated_threads()}),
+        "fabrics": machine.fabrics(),
         "imported": imported(),
         "versions": versions(),
         "why_numpy": native_encoder.WHY_NUMPY,
@@ -52,20 +56,12 @@ def sits_on() -> int | None:
 
 def _stat() -> list[str]:
     """Fields of /proc/self/stat from the third on. The second, a name, may hold spaces."""
-    return _content("/proc/self/stat").rpartition(")")[2].split()
-
-
-def _content(path: str | Path) -> str:
-    """Text of a file; empty where it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError:
-        return ""
+    return content("/proc/self/stat").rpartition(")")[2].split()
 
 
 def core_of(thread: int) -> int:
     """Core of a hardware thread, named by its first thread."""
-    siblings = _content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
+    siblings = content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
     return int(siblings.replace("-", ",").split(",")[0]) if siblings else thread
 
 
@@ -81,7 +77,7 @@ def mpi(world: World) -> dict[str, Any]:
 
 def loaded(prefix: str) -> list[str]:
     """Files loaded into this process whose names begin with ``prefix``, sorted (Linux)."""
-    lines = _content("/proc/self/maps").splitlines()
+    lines = content("/proc/self/maps").splitlines()
     paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
     return sorted(path for path in paths if os.path.basename(path).startswith((f"{prefix}.", f"{prefix}-")))
 
@@ -94,20 +90,7 @@ def _binding() -> str | None:
 
 def _launcher() -> str | None:
     """Name of the parent process: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
-    return _content(f"/proc/{os.getppid()}/comm").strip() or None
-
-
-def memory_mb() -> int | None:
-    """Memory available on this host or in this cgroup, in MB; None where unknown."""
-    available = re.search(r"^MemAvailable: +(\d+) kB", _content("/proc/meminfo"), re.MULTILINE)
-    if not available:
-        return None
-    free = int(available[1]) // 1024
-    try:
-        limit, used = (int(_content(f"/sys/fs/cgroup/{name}")) for name in ("memory.max", "memory.current"))
-        return min(free, (limit - used) // 2**20)
-    except ValueError:  # no limit
-        return free
+    return content(f"/proc/{os.getppid()}/comm").strip() or None
 
 
 def imported() -> dict[str, Any]:
@@ -121,7 +104,7 @@ def imported() -> dict[str, Any]:
 def file_system(path: str, mounts: str | Path = "/proc/self/mounts") -> str | None:
     """Type of a path's file system, such as ext4, nfs4 or lustre; None where unknown."""
     path = os.path.join(os.path.realpath(path), "")
-    mounted = [line.split() for line in _content(mounts).splitlines()]
+    mounted = [line.split() for line in content(mounts).splitlines()]
     kinds = {words[1]: words[2] for words in mounted}  # of two mounts on one place the later one is visible
     above = [place for place in kinds if path.startswith(os.path.join(place, ""))]
     return kinds[max(above, key=len)] if above else None

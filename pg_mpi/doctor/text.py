@@ -29,6 +29,7 @@ def text(result: dict[str, Any]) -> list[str]:
     if result["allreduce_s"]:
         times = (f"{_bytes(int(size))} {_time(seconds)}" for size, seconds in result["allreduce_s"].items())
         lines.append(f"  Allreduce     {', '.join(times)}")
+    lines += _fabrics(ranks, result["allreduce_s"])
     speed = result["memory_gb_s"]
     lines.append(
         f"  memory        {speed['alone']:.1f} GB/s for a rank alone, {speed['together']:.1f} for each of all at once"
@@ -39,6 +40,9 @@ def text(result: dict[str, Any]) -> list[str]:
         f"  start         {slowest['import_s']:.1f} s until imported, rank {slowest['rank']}, the slowest; "
         f"{read['modules']} modules from {read['from']} ({read['file_system']})"
     )
+    files = result["files"]
+    written = "cannot be written" if files["write_s"] is None else f"a durable write takes {_time(files['write_s'])}"
+    lines.append(f"  run folders   {files['folder']} ({files['file_system']}): {written}")
     return lines + _verdict(result["findings"])
 
 
@@ -49,6 +53,11 @@ def _host(host: str, members: list[Facts], most: int) -> list[str]:
     free = f", {memory:,} MB free" if memory is not None else ""
     places = f"{counted(len(cores), 'core')} (hardware threads {spell(threads)})"
     lines = [f"  {host}: {counted(len(members), 'rank')}, {places}{free}"]
+    domains = members[0]["numa"]
+    for number, domain in enumerate(domains if 1 < len(domains) <= most // 2 else ()):
+        inside = [rank["rank"] for rank in members if set(rank["threads"]) <= set(domain)]
+        held = f"ranks {spell(inside)}" if inside else "no rank bound to it"
+        lines.append(f"    NUMA domain {number} (hardware threads {spell(domain)}): {held}")
     for rank in members[:most]:
         lines.append(f"    rank {rank['rank']}: may use {spell(rank['threads'])}, sits on {rank['sits_on']}")
     return lines + _more(len(members) - most, "ranks")
@@ -79,6 +88,19 @@ def _emulator(ranks: list[Facts]) -> str:
         f"  emulator      {facts.get('rom')} (sha256 {facts.get('rom_sha256')}), {total:,} steps/s in all, "
         f"{slow:,} the slowest (rank {speeds[slow]['rank']})"
     )
+
+
+def _fabrics(ranks: list[Facts], exchange: dict[Any, float]) -> list[str]:
+    """The fast networks of the first host, and what the largest Allreduce reached beside them."""
+    found = ranks[0]["fabrics"]
+    if not found:
+        return []
+    names = ", ".join(f"{fabric['name']} {fabric['gbit_s']:g} Gbit/s" for fabric in found)
+    size = max(map(int, exchange), default=0)
+    seconds = next((seconds for key, seconds in exchange.items() if int(key) == size), None)
+    reached = f"; an Allreduce moves {8 * size / seconds / 1e9:.1f} Gbit/s" if seconds else ""
+    used = "in use" if all(rank["fabric_in_use"] for rank in ranks) else "not in use"
+    return [f"  fabric        {names}, {used}{reached}"]
 
 
 def _verdict(findings: list[dict[str, Any]]) -> list[str]:

@@ -1,5 +1,6 @@
 """Short trials on all ranks at once: Allreduce time, memory bandwidth and emulator speed."""
 
+import os
 import statistics
 import time
 from typing import Any
@@ -8,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.random_streams import SURVEY, stream
-from pg_mpi.doctor.facts import digest
+from pg_mpi.doctor.facts import digest, file_system
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
+from pg_mpi.files.atomic_file import seconds_to_write
 from pg_mpi.mpi.interface import Collectives
 
 SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are typical of an exchange
@@ -48,6 +50,16 @@ def _time(world: Collectives, array: NDArray[np.float32], rounds: int) -> list[f
         world.sum_(array)
         times.append(time.perf_counter() - begun)
     return times
+
+
+def files(folder: str = "runs") -> dict[str, Any]:
+    """The file system that run folders are on by default, and the time of a durable write there. Not collective."""
+    place = os.path.abspath(folder if os.path.isdir(folder) else ".")
+    try:
+        seconds: float | None = seconds_to_write(place)
+    except OSError:
+        seconds = None
+    return {"folder": place, "file_system": file_system(place), "write_s": seconds}
 
 
 def memory(world: Collectives, seconds: float) -> dict[str, float]:

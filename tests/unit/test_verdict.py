@@ -2,10 +2,11 @@
 
 import pytest
 
-from pg_mpi.doctor import text, verdict
+from pg_mpi.doctor import machine, text, verdict
 from pg_mpi.doctor.facts import file_system
 
 MEMORY = {"alone": 12.5, "together": 7.0}
+FILES = {"folder": "/scratch/runs", "file_system": "lustre", "write_s": 4e-3}
 QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
 
 
@@ -26,6 +27,10 @@ def rank(number, threads, host="n1", **changes):
             "launcher": "prted",
         },
         "memory_mb": 16_000,
+        "numa": [[0, 1], [2, 3]],
+        "allocated_cores": [],
+        "fabrics": [],
+        "fabric_in_use": False,
         "versions": {"python": "3.11.7", "numpy": "2.4.6"},
         "why_numpy": None,
         "import_s": 1.5,
@@ -151,7 +156,7 @@ def test_text_of_a_large_job_fits_one_screen():
     ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128, memory_mb=8_000) for n in range(1280)]
     ranks[700]["blas"] = pool(4)
     found = [finding._asdict() for finding in verdict.findings(ranks, 1280, QUICK)]
-    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": found})
+    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "files": FILES, "findings": found})
     assert len(lines) < 55 and max(map(len, lines)) < 250
     assert "openblas 0.3.31, 4 threads in 1 of 1280 ranks" in "\n".join(lines)
     assert (
@@ -162,11 +167,88 @@ def test_text_of_a_large_job_fits_one_screen():
 
 
 def test_text_of_a_sane_launch():
-    lines = text.text({"ranks": ONE, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": []})
+    ranks = bound(0, 1, fabrics=[{"name": "mlx5_0", "gbit_s": 100.0}], fabric_in_use=True)
+    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "files": FILES, "findings": []})
     page = "\n".join(lines)
     assert lines[0] == "2 ranks on 1 host, started by prted; Open MPI v5.0.11"
     assert "8 B 13 us, 66 kB 60 us, 4.2 MB 2.0 ms" in page and "9,400 steps/s in all" in page
+    assert "NUMA domain 0 (hardware threads 0-1): ranks 0-1" in page
+    assert "NUMA domain 1 (hardware threads 2-3): no rank bound to it" in page
+    assert "fabric        mlx5_0 100 Gbit/s, in use; an Allreduce moves 16.8 Gbit/s" in page
+    assert "run folders   /scratch/runs (lustre): a durable write takes 4.0 ms" in page
     assert lines[-1] == "verdict: sane"
+
+
+def test_cores_without_a_rank_are_a_note():
+    found = verdict.findings(bound(0, 1, allocated_cores=[0, 1, 2, 3]), 2, QUICK)
+    assert [(f.name, f.fault, f.text) for f in found] == [
+        ("idle", False, "n1: no rank on 2 of the 4 cores that this job has there")
+    ]
+    assert names(bound(0, 1, allocated_cores=[0, 1])) == ([], [])
+
+
+def test_tcp_beside_a_fast_network_is_a_fault():
+    fabrics = [{"name": "mlx5_0", "gbit_s": 25.0}, {"name": "mlx5_1", "gbit_s": 200.0}]
+    two = [rank(0, [0], fabrics=fabrics), rank(1, [1], host="n2", fabrics=fabrics)]
+    (found,) = verdict.findings(two, 2, QUICK)
+    assert found.name == "fabric" and found.fault and "mlx5_1 (200 Gbit/s)" in found.text
+    assert names([changed(each, fabric_in_use=True) for each in two]) == ([], [])
+    assert names(bound(0, 1, fabrics=fabrics)) == ([], []), "one host needs no network"
+
+
+def test_slow_file_system_is_a_note():
+    (found,) = verdict.findings(ONE, 2, QUICK, FILES | {"write_s": 3.0})
+    assert (found.name, found.fault) == ("files", False) and "/scratch/runs (lustre) takes 3.0 s" in found.text
+
+
+def tree(root, **files):
+    """Write files below ``root``; a double underscore in a name separates folders."""
+    for name, content in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+MEMINFO = "MemTotal: 65536000 kB\nMemAvailable: 16384000 kB\n"  # 16,000 MB
+
+
+def test_memory_limit_is_that_of_the_own_cgroup_in_version_2(tmp_path):
+    tree(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/slurm/job_7/step_0\n")
+    assert machine.memory_mb(tmp_path) == 16_000
+    step = {"memory.max": "max\n", "memory.current": "1000000000\n"}
+    job = {
+        "memory.max": f"{4 << 30}\n",
+        "memory.current": f"{3 << 30}\n",
+        "memory.stat": f"inactive_file {512 << 20}\n",
+    }
+    for folder, files in (("slurm/job_7/step_0", step), ("slurm/job_7", job)):
+        tree(tmp_path / "sys/fs/cgroup" / folder, **files)
+    assert machine.memory_mb(tmp_path) == 1024 + 512
+
+
+def test_memory_limit_is_that_of_the_own_cgroup_in_version_1(tmp_path):
+    groups = "12:cpuset:/slurm\n5:memory:/slurm/job_7\n0::/init\n"
+    tree(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup=groups)
+    for folder, limit, used in (("slurm/job_7", 2 << 30, 1 << 30), ("slurm", 9223372036854771712, 5 << 30)):
+        files = {"memory.limit_in_bytes": f"{limit}\n", "memory.usage_in_bytes": f"{used}\n"}
+        tree(tmp_path / "sys/fs/cgroup/memory" / folder, **files)
+    assert machine.memory_mb(tmp_path) == 1024
+
+
+def test_numa_domains_are_in_their_order(tmp_path):
+    for node, threads in (("node10", "20-21"), ("node2", "4-5,8"), ("node0", "0-1\n"), ("node3", "\n")):
+        tree(tmp_path / "sys/devices/system/node" / node, cpulist=threads)
+    assert machine.numa_domains(tmp_path) == [[0, 1], [4, 5, 8], [20, 21]]
+
+
+def test_fabrics_are_ports_and_devices_with_a_link(tmp_path):
+    ports = tmp_path / "sys/class/infiniband"
+    tree(ports / "mlx5_0/ports/1", rate="100 Gb/sec (4X EDR)\n", state="4: ACTIVE\n")
+    tree(ports / "mlx5_1/ports/1", rate="10 Gb/sec (4X SDR)\n", state="1: DOWN\n")
+    tree(tmp_path / "sys/class/cxi/cxi0/device/net/hsn0", speed="200000\n")
+    tree(tmp_path / "sys/class/cxi/cxi1/device/net/hsn1", speed="-1\n")
+    assert machine.fabrics(tmp_path) == [{"name": "mlx5_0", "gbit_s": 100.0}, {"name": "cxi0", "gbit_s": 200.0}]
+    assert machine.fabrics(tmp_path / "none") == []
 
 
 def test_file_system_is_that_of_the_nearest_mount_point(tmp_path):
