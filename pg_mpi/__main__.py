@@ -14,6 +14,7 @@ COMMANDS = {
     "doctor": "check this machine's MPI, pinning and speed",
     "tune": "search for better settings",
     "bandit": "policy gradients at their smallest",
+    "benchmark": "a figure of merit of this machine",
 }
 HELP = f"""usage: pg-mpi COMMAND ...
 
@@ -21,15 +22,17 @@ Policy gradients on many CPU cores, over MPI.
 
 {chr(10).join(f"  {name:9} {line}" for name, line in COMMANDS.items())}
 
-pg-mpi COMMAND --help describes each. python -m pg_mpi.COMMAND is the same."""
+pg-mpi COMMAND --help describes each. python -m pg_mpi.COMMAND is the same
+(python -m scaling.benchmark)."""
 
 
 def main() -> int:
     """Run a command of the command line; returns the exit code."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in COMMANDS:
-        sys.argv = [f"pg_mpi.{name}", *sys.argv[2:]]
-        runpy.run_module(f"pg_mpi.{name}", run_name="__main__", alter_sys=True)
+        module = "scaling.benchmark" if name == "benchmark" else f"pg_mpi.{name}"
+        sys.argv = [module, *sys.argv[2:]]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0
     if name in ("", "-h", "--help"):
         print(HELP)

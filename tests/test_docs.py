@@ -17,7 +17,7 @@ from pg_mpi.report.__main__ import parser as report_parser
 from pg_mpi.status import parser as status_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
 from pg_mpi.watch import parser as watch_parser
-from scaling import sweep
+from scaling import benchmark, sweep
 from scaling.measure import cost, timeline
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
@@ -27,6 +27,7 @@ from scaling.model.virtual import check
 from scaling.score import games, search
 
 TOOLS = (
+    benchmark,
     ceiling,
     check,
     cost,
@@ -83,7 +84,7 @@ def test_every_flag_in_the_docs_exists():
     known |= {"--map-by", "--bind-to", "--mca", "--hostfile", "--with-ft", "--ppn"}  # mpirun's and mpiexec's
     known |= {"--only", "--table"}  # make chaos's
     known |= {"--cpus-per-task", "--cpu-bind", "--mpi"}  # srun's
-    known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal"}  # SLURM's
+    known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal", "--exclusive"}  # SLURM's
     known |= {"--dest", "--no-index", "--find-links", "--strict"}  # pip's and twine's
     known |= {"--native", "--subprocesses", "--output"}  # py-spy's
     known |= {"--headless", "--screenshot", "--logdir", "--sync-tensorboard"}  # Chromium's, TensorBoard's, wandb's

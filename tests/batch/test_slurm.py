@@ -238,6 +238,17 @@ def test_array_task_without_a_setting_fails(slurm, tmp_path):
     assert "list.txt has no line 2" in log(tmp_path)
 
 
+def test_benchmark_prints_its_figure_or_why_it_has_none(slurm, tmp_path):
+    """All nodes share two cores here, so the doctor may find that they are busy."""
+    line = ["--nodes=4", "--ntasks-per-node=1", "--time=10", "--output=job.log", SCRIPTS / "benchmark.slurm"]
+    job = slurm.submit(tmp_path, *line, **ENVIRONMENT)
+    wait_for(lambda: slurm.job(job)["JobState"] in ("COMPLETED", "FAILED"), 400, lambda: log(tmp_path))
+    record = json.loads((tmp_path / f"runs/benchmark-{job}/benchmark.json").read_text())
+    assert record["ranks"] == 4 and len(set(record["digests"].values())) == 1 and record["steps_per_s"] > 100
+    last = log(tmp_path).splitlines()[-1]
+    assert last.startswith("FOM: " if record["valid"] else "INVALID: the doctor finds a fault: busy: "), last
+
+
 def test_stopped_sweep_resumes(slurm, tmp_path):
     """Points that were measured before the stop are not measured again."""
     flags = ["--seconds", "8", "--warmup", "1", "--repeats", "2", *jobs.STEPS]

@@ -1,0 +1,77 @@
+"""``pg-mpi benchmark``: the line, its conditions, and a real short run."""
+
+import json
+import sys
+
+import pytest
+from jobs import refusal, run
+
+from scaling import benchmark
+
+RECORD = {"size": "node", "ranks": 2, "steps_per_s": 4312.4, "reason": None, "energy": None}
+RECORD |= {"doctor": {"findings": [{"name": "idle", "fault": False, "text": "a note"}]}, "digests": {"a": 1, "b": 1}}
+BUSY = {"name": "busy", "fault": True, "text": "n1: rank 0 got 40 % of a core"}
+
+SHORTER = """
+import sys
+from scaling import benchmark, cli
+benchmark.SECONDS, benchmark.WARMUP = 14, 5
+cli.run(benchmark.main)
+"""
+
+
+def test_valid_result_is_one_line():
+    assert benchmark.fault(RECORD) is None
+    assert benchmark.line_of(RECORD) == "FOM: 4,312 steps/s VALID (pg_mpi benchmark 1, node, 2 ranks)"
+    with_energy = RECORD | {"energy": {"from": "RAPL", "steps_per_joule": 51.234}}
+    assert benchmark.line_of(with_energy).endswith("2 ranks, 51.23 steps/J by RAPL)")
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"doctor": {"findings": [BUSY]}}, "the doctor finds a fault: busy: n1: rank 0 got 40 % of a core"),
+        (
+            {"digests": {"1 rank": 255, "2 ranks": 1}},
+            "has other weights on another number of ranks: 000000ff on 1 rank",
+        ),
+    ],
+)
+def test_invalid_result_has_a_reason_and_no_number(change, reason):
+    record = RECORD | change
+    record["reason"] = benchmark.fault(record)
+    assert reason in record["reason"]
+    assert benchmark.line_of(record) == f"INVALID: {record['reason']}" and "4,312" not in benchmark.line_of(record)
+
+
+def test_energy_is_that_of_the_packages(tmp_path):
+    for name, value in (("intel-rapl:0", "5000000"), ("intel-rapl:1", "7000000"), ("intel-rapl:0:0", "3000000")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "energy_uj").write_text(value)
+    assert benchmark.joules(tmp_path) == 12.0 and benchmark.joules(tmp_path / "none") is None
+
+
+def test_bad_input_is_refused_with_one_line(monkeypatch):
+    monkeypatch.setattr(benchmark, "allocated_ranks", lambda: None)
+    for args, message in (
+        (["nodes"], "one of core, node, machine"),
+        (["core", "--ranks", "2"], "--ranks is for the size machine"),
+        (["machine"], "machine needs a batch job, or the number of ranks: give --ranks"),
+        (["machine", "--ranks", "2", "--launcher", "no-such"], "the launcher no-such is not on the PATH"),
+    ):
+        assert message in refusal(benchmark.main, *args)
+
+
+@pytest.mark.mpi
+def test_two_ranks_have_equal_digests_and_a_record(tmp_path):
+    """With a shorter measurement. On a busy machine the result is invalid, and says so."""
+    (tmp_path / "shorter.py").write_text(SHORTER)
+    done = run([sys.executable, "shorter.py", "machine", "--ranks", "2", "--out", "out"], tmp_path, limit=180)
+    record = json.loads((tmp_path / "out" / "benchmark.json").read_text())
+    last = done.stdout.splitlines()[-1]
+    assert len(set(record["digests"].values())) == 1 and len(record["digests"]) == 2, record["digests"]
+    assert record["steps_per_s"] > 50 and record["ranks"] == 2 and len(record["doctor"]["ranks"]) == 2
+    if record["valid"]:
+        assert done.returncode == 0 and last.startswith(f"FOM: {record['steps_per_s']:,.0f} steps/s VALID")
+    else:
+        assert done.returncode == 1 and last == f"INVALID: {record['reason']}" and "the doctor finds" in last
