@@ -15,7 +15,7 @@ project_copyright = f"{author}, MIT licence"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "manual"]
 # The source folder is the repository, so that the pages' relative links are those of its files.
 include_patterns = ["docs/**.md", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-include_patterns += ["scaling/peers/README.md", "scaling/results/README.md"]
+include_patterns += ["scaling/peers/README.md", "scaling/results/README.md", "recipes/README.md"]
 root_doc = "docs/index"
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # annotations name numpy's classes, and there is no network to look them up
