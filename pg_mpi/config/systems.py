@@ -53,14 +53,17 @@ BATCH_SYSTEMS = (
 
 def batch_system(environ: Mapping[str, str] = os.environ) -> BatchSystem | None:
     """The batch system that this process is in a job of, or None."""
-    return next((system for system in BATCH_SYSTEMS if environ.get(system.job)), None)
+    signs = ((system, (system.job, system.nodes or "")) for system in BATCH_SYSTEMS)
+    return next((system for system, names in signs if any(map(environ.get, names))), None)
 
 
 def job_facts(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of the batch system for the job and its array task, with their values."""
-    system = batch_system(environ)
-    names = (system.job, system.array_task) if system else ()
-    return {name: environ[name] for name in names if name and environ.get(name)}
+    """The variables of batch systems for the job and its array task, with their values.
+
+    There may be those of two: SLURM has commands of PBS.
+    """
+    names = [name for system in BATCH_SYSTEMS for name in (system.job, system.array_task) if name]
+    return {name: environ[name] for name in names if environ.get(name, "undefined") != "undefined"}
 
 
 def allocated_nodes(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
