@@ -1,11 +1,11 @@
 #!/bin/sh
-# The packages that tests/batch needs, on Debian and as root: SLURM with its PBS commands, munge, PMIx, Grid
-# Engine, sshd, shellcheck, strace.
+# The packages that tests/batch needs, on Debian and as root: SLURM with its PBS commands, munge, PMIx, sshd,
+# shellcheck, strace.
+# Grid Engine is not among them: Debian's package of it removes SLURM's PBS commands. See test_sge.py.
 # They stay; nothing of them is started by this, and the tests start and end their own daemons.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 packages="slurm-wlm munge libpmix2 libpmi2-0 slurm-wlm-torque shellcheck iproute2 procps openssh-server openssh-client strace"
-packages="$packages gridengine-master gridengine-exec gridengine-client"
 missing=""
 for name in $packages; do
     dpkg-query --show --showformat='${Status}' "$name" 2>/dev/null | grep -q ' installed' || missing="$missing $name"

@@ -1,4 +1,9 @@
-"""The script of Grid Engine, on a real one of a single node with two slots, set up for this test (Debian, as root)."""
+"""The script of Grid Engine, on a real one of a single node with two slots, set up for this test (Debian, as root).
+
+Install it yourself, for this test only: apt-get install --no-install-recommends gridengine-master gridengine-exec
+gridengine-client. That removes SLURM's PBS commands (slurm-wlm-torque), which have the same names; the next
+``make test-batch`` brings them back and removes Grid Engine.
+"""
 
 import os
 import platform
@@ -85,7 +90,7 @@ class GridEngine:
 @pytest.fixture
 def grid_engine(tmp_path):
     if os.geteuid() != 0 or not shutil.which("sge_qmaster"):
-        pytest.skip("needs root and Debian's gridengine-master, gridengine-exec and gridengine-client")
+        pytest.skip("needs root and Grid Engine, which excludes SLURM's PBS commands: see the top of test_sge.py")
     with GridEngine(tmp_path) as cell:
         yield cell
 
