@@ -1,6 +1,6 @@
 #!/bin/sh
-# The packages that tests/batch needs, on Debian and as root: SLURM with its PBS commands, munge, PMIx, sshd,
-# shellcheck, strace.
+# The packages that tests/batch needs, on Debian and as root: SLURM with its PBS commands, munge, PMIx, sshd, strace, and
+# what checks scripts (shellcheck).
 # Grid Engine is not among them: Debian's package of it removes SLURM's PBS commands. See test_sge.py.
 # They stay; nothing of them is started by this, and the tests start and end their own daemons.
 set -eu
