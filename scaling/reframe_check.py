@@ -25,7 +25,7 @@ class PgMpiBenchmark(rfm.RunOnlyRegressionTest):
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     time_limit = "15m"
-    # (value, lowest, highest), the last two as fractions: of size core on a virtual machine of two slow EPYC cores. Other
+    # (value, lowest, highest), the last two as fractions: size core on a virtual machine of two slow EPYC cores. Other
     # systems are measured without a reference.
     reference = {"epyc-2-cores:default": {"fom": (1500, -0.25, None, "steps/s")}}
 
