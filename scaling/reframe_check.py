@@ -10,6 +10,7 @@ import os
 
 import reframe as rfm
 import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, performance_function, run_after, run_before, sanity_function, variable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -37,7 +38,7 @@ class PgMpiBenchmark(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def set_command(self):
         """Start the benchmark in this checkout, without a launcher of ReFrame's: it starts its own ranks."""
-        self.job.launcher = rfm.core.launchers.registry.getlauncher("local")()
+        self.job.launcher = getlauncher("local")()
         self.executable = os.path.join(ROOT, ".venv", "bin", "python")
         self.executable_opts = ["-m", "scaling.benchmark", self.size, "--out", "out"]
         self.executable_opts += ["--launcher", f"'{self.launcher}'"]
