@@ -38,7 +38,7 @@ def read(folder: str) -> list[dict[str, Any]]:
 
 
 def best(folder: str) -> dict[str, Any] | None:
-    """The evaluation with the highest score, the newest of equals; None if there is none."""
+    """The evaluation with the highest score, the newest of equals; None without evaluations."""
     return max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
 
 
