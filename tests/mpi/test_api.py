@@ -98,7 +98,8 @@ def test_pg_mpi_runs_the_modules(by_command):
 @pytest.mark.parametrize("name", __main__.COMMANDS)
 def test_pg_mpi_has_help_of_each_command(name, tmp_path):
     result = run([sys.executable, "-m", "pg_mpi", name, "--help"], tmp_path)
-    assert result.returncode == 0 and f"usage: python -m pg_mpi.{name}" in result.stdout
+    module = "scaling.benchmark" if name == "benchmark" else f"pg_mpi.{name}"
+    assert result.returncode == 0 and f"usage: python -m {module}" in result.stdout
 
 
 def test_pg_mpi_names_the_nearest_command(tmp_path):
