@@ -37,17 +37,17 @@ def read(folder: str) -> list[dict[str, Any]]:
             return []
 
 
-def best(folder: str) -> dict[str, Any] | None:
-    """The evaluation with the highest score, the newest of equals; None without evaluations."""
-    return max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
+def best(folder: str) -> str | None:
+    """The path of the checkpoint with the highest score, the newest of equals; None if none was evaluated."""
+    found = max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
+    return os.path.join(folder, "checkpoints", found["checkpoint"]) if found else None
 
 
 def best_checkpoint(folder: str) -> str:
     """The path of the best checkpoint of a run. Raises ``UsageError`` if none was evaluated."""
-    found = best(folder)
-    if not found:
-        raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
-    return os.path.join(folder, "checkpoints", found["checkpoint"])
+    if path := best(folder):
+        return path
+    raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
 
 
 def evaluate(
@@ -71,4 +71,4 @@ def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) 
     new = {"checkpoint": os.path.basename(checkpoint), "env_steps": env_steps, "score": score, "games": games}
     with system_faults(f"{folder}/{NAME} cannot be written"):
         write_json(os.path.join(folder, NAME), [*(e for e in read(folder) if e["env_steps"] < env_steps), new])
-    return best(folder) == new
+    return best(folder) == checkpoint
