@@ -67,7 +67,7 @@ def changes(before: Any, now: dict[str, Any]) -> list[str]:
     """What may change bits between two starts, ``provenance`` of each: lines such as ``numpy 2.1.0, now 2.2.0``."""
     found = []
     for name, value in {**now["versions"], "MPI": now["mpi"]}.items():
-        with contextlib.suppress(AttributeError, TypeError, KeyError):  # malformed: nothing is known
+        with contextlib.suppress(TypeError, KeyError):  # malformed: nothing is known
             known = before["mpi"] if name == "MPI" else before["versions"][name]
             if isinstance(known, str) and known != value:
                 found.append(f"{name} {known}, now {value}")
