@@ -1,7 +1,6 @@
 """``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files."""
 
 import contextlib
-import importlib.util
 import json
 import math
 import os
@@ -9,7 +8,6 @@ import sys
 import time
 from typing import Any, TextIO
 
-from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.atomic_file import keep_copy, make_folder, write_text
 
@@ -164,12 +162,6 @@ class TensorBoard:
         "losses/approx_kl": "approx_kl",
         "losses/clipfrac": "clip_fraction",
     }
-
-    @staticmethod
-    def check() -> None:
-        """Raise ``UsageError`` if the extra is not installed."""
-        if importlib.util.find_spec("tensorboardX") is None:
-            raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
 
     def __init__(self, folder: str, env_steps: int) -> None:
         """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged.

@@ -10,11 +10,11 @@ from collections.abc import Collection
 from typing import Any, cast
 
 from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.parsers import check_extra
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files import checkpoint_folder
-from pg_mpi.files.metrics_file import TensorBoard
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.run import factory, saved_run
 from pg_mpi.run.env_states import Layout
@@ -55,7 +55,7 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     if config.policy != "usual":
         factory.own_policy(config)
     if config.track:
-        TensorBoard.check()
+        check_extra("tensorboardX", "tensorboard", "--track tensorboard")
     folder = RunFolder(config.folder)
     own = checkpoint_folder.candidates(folder.path)
     source = None if config.resume in ("auto", "never") else config.resume
