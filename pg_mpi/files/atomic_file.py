@@ -118,6 +118,12 @@ def is_folder(path: str) -> bool:
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
+def is_file(path: str) -> bool:
+    """Whether there is a regular file, or a link to one. Raises ``SystemFault`` if the file system does not say."""
+    found = _look(path, os.stat)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
 def _look(path: str, look: Callable[[str], os.stat_result]) -> os.stat_result | None:
     with system_faults(f"{path} cannot be read"):
         try:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, system_faults
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.atomic_file import exists, is_folder, make_folder
+from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder
 from pg_mpi.files.checkpoint_file import Arrays
 
 NAME = re.compile(r"step-(\d{12,18})\.npz")
@@ -49,13 +48,7 @@ def listing(folder: str) -> list[str]:
 
 def candidates(source: str) -> list[str]:
     """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file. Raises ``SystemFault``."""
-    with system_faults(f"{source} cannot be read"):
-        try:
-            if stat.S_ISREG(os.stat(source).st_mode):
-                return [source]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-    return listing(os.path.join(source, "checkpoints"))
+    return [source] if is_file(source) else listing(os.path.join(source, "checkpoints"))
 
 
 def save(
