@@ -91,7 +91,7 @@ def parts_there(path: str) -> set[str]:
 def make_parts_folder(path: str) -> None:
     """Make the folder for a checkpoint's parts, and remove parts that a killed trainer has left there."""
     if not exists(path):
-        _remove_parts(parts_of(path))
+        shutil.rmtree(parts_of(path), ignore_errors=True)  # it does not follow links
     make_folder(parts_of(path))
 
 
@@ -117,11 +117,7 @@ def _remove_old(folder: str, keep: int, spared: Collection[str | None]) -> None:
     there = {parts_of(path) for path in listing(folder)}
     for name in filter(PARTS.fullmatch, _names(folder)):
         if os.path.join(folder, name) not in there:
-            _remove_parts(os.path.join(folder, name))
-
-
-def _remove_parts(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # it does not follow links
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 
 def _names(folder: str) -> list[str]:
