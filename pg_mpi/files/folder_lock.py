@@ -91,12 +91,10 @@ class FolderLock:
 
     def check(self) -> None:
         """Raise ``RunError`` if the folder has been removed or replaced, or somebody else has taken it."""
-        held = os.fstat(self._file.fileno())
         try:
-            there: os.stat_result | None = os.stat(self._path)
+            lost = not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
         except FileNotFoundError:
-            there = None
-        lost = there is None or not os.path.samestat(held, there)
+            lost = True
         lost = lost or (self._read_owner() != self._owns if self._owns else self._read_name() not in self._names)
         if lost:
             raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
