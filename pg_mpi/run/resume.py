@@ -65,43 +65,36 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
         source = folder.path
     elif source and not checkpoint_folder.candidates(source):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
-    if not source:
-        config.check(ranks, given)
-        _check_progress(folder, config, 0)
-        env_spec = registry.learn(config)
-        factory.try_out(config, env_spec)
-        if not _open_new(folder):
-            return find_start(config, given, ranks, damaged)
-        return Start(config, folder, env_spec)
-    try:
-        path, arrays, facts = _load_newest(source, list(damaged))
-    except CheckpointError as error:
-        raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
-    envs = saved_run.check_fits(path, facts, config, ranks)
-    if "envs_per_rank" in given and config.envs_per_rank != envs:
-        asked = config.envs_per_rank
-        raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
-    config = dataclasses.replace(config, envs_per_rank=envs)
+    path, layout, saved = _load_newest(source, list(damaged)) if source else (None, None, None)
+    if path and saved:
+        envs, asked = saved_run.check_fits(path, saved[1], config, ranks), config.envs_per_rank
+        if "envs_per_rank" in given and asked != envs:
+            raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
+        config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks, given)
-    _check_progress(folder, config, saved_run.steps_of(facts))
-    env_spec = saved_run.env_spec_of(arrays, facts)
-    saved_run.check_size(config, env_spec, arrays)
+    _check_progress(folder, config, saved_run.steps_of(saved[1]) if saved else 0)
+    env_spec = saved_run.env_spec_of(*saved) if saved else registry.learn(config)
+    if saved:
+        saved_run.check_size(config, env_spec, saved[0])
     factory.try_out(config, env_spec)
     if own:
-        checkpoint_folder.set_aside(folder.path, path)
+        checkpoint_folder.set_aside(folder.path, str(path))
     elif not _open_new(folder):
         return find_start(config, given, ranks, damaged)
-    return Start(config, folder, env_spec, path, (arrays, facts), Layout.of(facts))
+    return Start(config, folder, env_spec, path, saved, layout)
 
 
-def _load_newest(source: str, damaged: list[str]) -> checkpoint_folder.Loaded:
-    """The newest checkpoint of ``source`` whose parts are all there."""
+def _load_newest(source: str, damaged: list[str]) -> tuple[str, Layout | None, saved_run.Saved]:
+    """The newest checkpoint of ``source`` whose parts are all there: path, layout, (arrays, facts)."""
     while True:
-        path, arrays, facts = cast(checkpoint_folder.Loaded, checkpoint_folder.load_newest(source, warn, damaged))
-        layout = Layout.of(facts)
-        missing = layout and layout.missing(path)
+        try:
+            path, arrays, facts = cast(checkpoint_folder.Loaded, checkpoint_folder.load_newest(source, warn, damaged))
+            layout = Layout.of(facts)
+            missing = layout and layout.missing(path)
+        except CheckpointError as error:
+            raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
         if not missing:
-            return path, arrays, facts
+            return path, layout, (arrays, facts)
         warn(f"{path} is not a usable checkpoint: {missing} is missing")
         damaged.append(path)
 
