@@ -68,8 +68,9 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     path, layout, saved = _load_newest(source, list(damaged)) if source else (None, None, None)
     if path and saved:
         envs, asked = saved_run.check_fits(path, saved[1], config, ranks), config.envs_per_rank
-        if "envs_per_rank" in given and asked != envs:
-            raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
+        if "envs_per_rank" in given and envs != asked:
+            wrong = f"{path} has {envs} envs for each of {ranks} ranks, not {asked}"
+            raise UsageError(f"{wrong}: leave --envs-per-rank out")
         config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks, given)
     _check_progress(folder, config, saved_run.steps_of(saved[1]) if saved else 0)
