@@ -99,7 +99,12 @@ def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group:
         by_index |= states
         if replay:
             replays.append(replay)
-    arrays, facts = _arrays([by_index[index] for index in sorted(by_index)])
+    in_order = [by_index[index] for index in sorted(by_index)]
+    arrays: Arrays = {}
+    facts: dict[str, Any] = {"envs": [env_facts for _, env_facts in in_order]}
+    for name in ("emulator", "encoder"):
+        each = [env_arrays[name] for env_arrays, _ in in_order]
+        arrays |= {f"{name}s": np.concatenate(each), f"{name}_sizes": np.array([len(state) for state in each])}
     if replays:
         facts["replay"] = [rank_facts for _, rank_facts in replays]
         for rank, (of_rank, _) in enumerate(replays, start=world.rank):
@@ -108,17 +113,6 @@ def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group:
         arrays["index"] = np.array(sorted(by_index))
         facts["first_rank"] = world.rank
     return arrays, facts
-
-
-def _arrays(states: list[Any]) -> Saved:
-    emulators, encoders = ([arrays[name] for arrays, _ in states] for name in ("emulator", "encoder"))
-    arrays = {
-        "emulators": np.concatenate(emulators),
-        "emulator_sizes": np.array([len(state) for state in emulators]),
-        "encoders": np.concatenate(encoders),
-        "encoder_sizes": np.array([len(state) for state in encoders]),
-    }
-    return arrays, {"envs": [env_facts for _, env_facts in states]}
 
 
 def decode(arrays: Arrays, facts: dict[str, Any]) -> tuple[EnvStates, Replays]:
