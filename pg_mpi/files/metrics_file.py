@@ -87,10 +87,9 @@ class Progress:
         self._stream, self._live = stream or sys.stdout, live
         self._every = 0.5 if self._live else config.log_interval
         self._config, self._started, self._next = config, started, 0.0
-        self._since: tuple[float, int] | None
-        self._shown: int | None
-        self._drawn = False  # whether the last line is one to draw over
-        self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
+        self._since: tuple[float, int] | None = None  # (wall seconds, env steps) of the last line
+        self._shown: int | None = None  # its update
+        self._drawn = False  # whether it is one to draw over
 
     def show(self, metrics: dict[str, Any], force: bool = False) -> None:
         """Print a line if one is due."""

@@ -39,10 +39,8 @@ class RunLog:
         """
         self._facts = facts
         with writing(folder.path):
-            facts |= {
-                "env_steps": counters.env_steps,
-                "was_done": folder.reopen(),
-            }  # close() writes it again if the run is finished
+            # close() writes DONE again if the run is finished
+            facts |= {"env_steps": counters.env_steps, "was_done": folder.reopen()}
             earlier = folder.starts()
             restarts = folder.begin(dataclasses.asdict(config), facts)
         self._changes = provenance.changes(earlier[-1], facts) if earlier else []
