@@ -9,7 +9,7 @@ import dataclasses
 import pickle
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,11 @@ class Dealt:
         begin, end = (-(-rank * self._saved // self._ranks) for rank in (first, stop))
         return range(begin, end)
 
+    def block(self, rank: int, states: EnvStates, replays: Replays) -> NDArray[np.uint8]:
+        """The states and replay buffers of a rank of this run, as bytes."""
+        mine = {index: states[index] for index in self.envs(rank, rank + 1)}
+        return pack(mine, {number: replays[number] for number in self.replays(rank, rank + 1) if number in replays})
+
 
 def read_parts(
     path: str, layout: Layout, dealt: Dealt, first: int, stop: int, with_replays: bool
@@ -184,32 +189,21 @@ def first_envs(path: str, saved: Saved, count: int) -> EnvStates:
     return read_parts(path, layout, Dealt(layout.envs, layout.ranks, layout.envs // count), 0, 1, False)[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """What the first rank of a group has read for its group; the other ranks hold none.
 
     Attributes:
         group: number of ranks.
+        blocks: the packed states and replay buffers of each of them.
     """
 
-    states: EnvStates
-    replays: Replays
     group: int
-    dealt: Dealt
+    blocks: list[NDArray[np.uint8]]
 
 
 def deal(world: Collectives, held: Held, learner: Learner, envs: Iterable[Env]) -> None:
-    """Send each rank of a group its states, and restore them. Collective: every rank must call this.
-
-    ``World()`` restores any envs of those held.
-    """
-    blocks = []
-    if world.rank % held.group == 0:
-        for rank in range(world.rank, min(world.rank + held.group, world.size)):
-            mine = {index: held.states[index] for index in held.dealt.envs(rank, rank + 1)}
-            saved = held.dealt.replays(rank, rank + 1)
-            blocks.append(pack(mine, {number: held.replays[number] for number in saved if number in held.replays}))
-    states, replays = unpack(world.deal_blocks(blocks, held.group))
+    """Send each rank of a group its states, and restore them. Collective: every rank must call this."""
+    states, replays = unpack(world.deal_blocks(held.blocks, held.group))
     with checking():
         for env in envs:
             env.restore(*states[env.index])
