@@ -50,20 +50,17 @@ def best_checkpoint(folder: str) -> str:
     raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
 
 
-def evaluate(
-    world: Collectives, config: TrainConfig, env_spec: EnvSpec, policy: Policy, env_steps: int
-) -> tuple[float, int]:
+def evaluate(world: Collectives, config: TrainConfig, env_spec: EnvSpec, policy: Policy) -> tuple[float, int]:
     """Play ``GAMES`` full games, the same ones each time, and return their mean score and number.
 
     No random stream of the training is used. Collective: every rank must call this.
     """
     weights = {"theta": policy.theta} | ({"running_norm": policy.norm.state} if policy.norm else {})
-    player = TrainedPolicy(Saved("", env_steps, config, env_spec, weights))
-    scores = [
-        player.play(FIRST_GAME + game, config.seed)[0] for game in range(world.rank, max(GAMES, world.size), world.size)
-    ]
-    total, games = world.sum_(np.array([sum(scores), len(scores)], dtype=np.float64))
-    return total / games, int(games)
+    player = TrainedPolicy(Saved("", 0, config, env_spec, weights))
+    games = range(FIRST_GAME + world.rank, FIRST_GAME + max(GAMES, world.size), world.size)
+    scores = [player.play(game, config.seed)[0] for game in games]
+    total, count = world.sum_(np.array([sum(scores), len(scores)], dtype=np.float64))
+    return total / count, int(count)
 
 
 def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) -> bool:

@@ -200,9 +200,8 @@ class Trainer:
     def _evaluate(self) -> None:
         """Play full games with the policy that was just saved, and note the score."""
         with self._phases("record"):
-            policy, env_steps = self._learner.policy, self.counters.env_steps
-            score, games = evaluations.evaluate(self._world, self.config, self._env_spec, policy, env_steps)
-            self._world.on_root(self._run_log.evaluated, env_steps, score, games)
+            score, games = evaluations.evaluate(self._world, self.config, self._env_spec, self._learner.policy)
+            self._world.on_root(self._run_log.evaluated, self.counters.env_steps, score, games)
 
     def _save_is_due(self) -> bool:
         """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""
