@@ -26,8 +26,7 @@ TEMPORARY = re.compile(
 def writing(path: str) -> AbstractContextManager[None]:
     """Context that raises a one-line ``SystemFault`` if ``path`` cannot be written."""
     return system_faults(
-        f"{path} cannot be written",
-        "fix that and run the same command again to resume from the newest checkpoint",
+        f"{path} cannot be written", "fix that and run the same command again to resume from the newest checkpoint"
     )
 
 
