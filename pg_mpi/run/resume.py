@@ -80,8 +80,11 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     factory.try_out(config, env_spec)
     if own:
         checkpoint_folder.set_aside(folder.path, str(path))
-    elif not _open_new(folder):
-        return find_start(config, given, ranks, damaged)
+    else:
+        folder.open()
+        if checkpoint_folder.candidates(folder.path):  # another trainer has saved there meanwhile
+            folder.unlock()
+            return find_start(config, given, ranks, damaged)
     return Start(config, folder, env_spec, path, saved, layout)
 
 
@@ -98,15 +101,6 @@ def _load_newest(source: str, damaged: list[str]) -> tuple[str, Layout | None, s
             return path, layout, (arrays, facts)
         warn(f"{path} is not a usable checkpoint: {missing} is missing")
         damaged.append(path)
-
-
-def _open_new(folder: RunFolder) -> bool:
-    """Make and lock the folder of a new run; False, and unlocked, if another trainer has saved there meanwhile."""
-    folder.open()
-    if not checkpoint_folder.candidates(folder.path):
-        return True
-    folder.unlock()
-    return False
 
 
 def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:
