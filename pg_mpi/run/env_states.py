@@ -92,25 +92,20 @@ def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group:
     blocks = world.gather_blocks(pack({env.index: env.state() for env in envs}, replay), group)
     if blocks is None:
         return None
-    by_index: EnvStates = {}
-    replays: list[State] = []
-    for block in blocks:
-        states, replay = unpack(block)
-        by_index |= states
-        if replay:
-            replays.append(replay)
-    in_order = [by_index[index] for index in sorted(by_index)]
+    of_ranks = [unpack(block) for block in blocks]
+    by_index = dict(sorted((index, state) for states, _ in of_ranks for index, state in states.items()))
+    replays = [replay for _, replay in of_ranks if replay]
     arrays: Arrays = {}
-    facts: dict[str, Any] = {"envs": [env_facts for _, env_facts in in_order]}
+    facts: dict[str, Any] = {"envs": [env_facts for _, env_facts in by_index.values()]}
     for name in ("emulator", "encoder"):
-        each = [env_arrays[name] for env_arrays, _ in in_order]
+        each = [env_arrays[name] for env_arrays, _ in by_index.values()]
         arrays |= {f"{name}s": np.concatenate(each), f"{name}_sizes": np.array([len(state) for state in each])}
     if replays:
         facts["replay"] = [rank_facts for _, rank_facts in replays]
         for rank, (of_rank, _) in enumerate(replays, start=world.rank):
             arrays |= {f"replay_{rank}_{name}": array for name, array in of_rank.items()}
     if group < world.size:
-        arrays["index"] = np.array(sorted(by_index))
+        arrays["index"] = np.array(list(by_index))
         facts["first_rank"] = world.rank
     return arrays, facts
 
