@@ -75,8 +75,7 @@ class Layout:
 
 def group_size(config: TrainConfig, ranks: int, hosts: int) -> int:
     """The number of ranks of a group: at most those of a host."""
-    most = min(-(-ranks // hosts), ENVS // config.envs_per_rank, REPLAYS if config.replay else ranks)
-    return max(1, most)
+    return max(1, min(-(-ranks // hosts), ENVS // config.envs_per_rank, REPLAYS if config.replay else ranks))
 
 
 def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group: int) -> Saved | None:
