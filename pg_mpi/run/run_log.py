@@ -128,7 +128,7 @@ class RunLog:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}
         with writing(self._folder.path):
-            self._folder.end(reason)
+            self._folder.end(dataclasses.asdict(self._config), reason)
             if finished:
                 self._folder.write_done(facts)
         if finished:
