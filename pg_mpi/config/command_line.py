@@ -82,9 +82,9 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
 
     Order: the defaults, then those of the env, then the preset, then the flags. Raises ``UsageError``.
     """
-    config, given, dry_run, ranks = _parse(argv)
-    if dry_run:
+    if DRY_RUN in argv:
         raise UsageError(f"{DRY_RUN} does not apply here: leave it out")
+    config, given, ranks = parse_dry_run(argv)
     if ranks is not None:
         raise UsageError(f"--ranks is for {DRY_RUN}: start the ranks with mpirun -n {ranks}")
     return config, given
@@ -92,15 +92,8 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainConfig, set[str]]:
 
 def parse_dry_run(argv: Sequence[str]) -> tuple[TrainConfig, set[str], int | None]:
     """As ``parse_train``, and the number of ranks of ``--ranks``, for a command line with ``--dry-run``."""
-    config, given, _, ranks = _parse(argv)
-    return config, given, ranks
-
-
-def _parse(argv: Sequence[str]) -> tuple[TrainConfig, set[str], bool, int | None]:
-    """The settings, the names of those given, ``--dry-run`` and ``--ranks``."""
     words = vars(train_parser().parse(argv))
-    dry_run, ranks = words.pop("dry_run"), words.pop("ranks")
-    given = {k: v for k, v in words.items() if v is not None}
+    given = {name: words[name] for name in FIELDS if words[name] is not None}
     flags = {name: checked(FIELDS[name].metadata["parse"], value, flag(name)) for name, value in given.items()}
     preset_name = flags.get("preset", "default")
     preset = _preset(preset_name)
@@ -111,7 +104,7 @@ def _parse(argv: Sequence[str]) -> tuple[TrainConfig, set[str], bool, int | None
         if name in flags:
             raise UsageError(f"{flag(name)} has no effect on {env_id}: leave it out")
         preset.pop(name, None)
-    return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags), dry_run, ranks
+    return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags), words["ranks"]
 
 
 if __name__ == "__main__":  # for job scripts: check a training command and print its run folder

@@ -22,18 +22,23 @@ def nearest(word: object, known: Iterable[str]) -> str:
     return f" (did you mean {match[0]}?)" if match else ""
 
 
+def _number(text: Any) -> float:
+    """``text`` as a number; NaN if it is none."""
+    try:
+        return float(text)
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
+
+
 def integer(low: int = 1, high: float = math.inf) -> Callable[[Any], int]:
     """A parser of whole numbers of at least ``low`` and at most ``high``; it accepts ``2e9``."""
     wanted = f"a whole number of at least {low}" + (f" and at most {high:,}" if high < math.inf else "")
 
     def parse(text: Any) -> int:
-        try:
-            number = float(text)
-            if number.is_integer() and low <= number <= high:
-                return int(text) if re.fullmatch(r"[+-]?\d+", str(text)) else int(number)
-        except (ValueError, OverflowError, TypeError):
-            pass
-        raise ValueError(wanted)
+        number = _number(text)
+        if not number.is_integer() or not low <= number <= high:
+            raise ValueError(wanted)
+        return int(text) if re.fullmatch(r"[+-]?\d+", str(text)) else int(number)
 
     return parse
 
@@ -65,10 +70,7 @@ def real(low: float = -math.inf, high: float = math.inf, open_low: bool = False)
     wanted = " ".join(["a finite number", " and ".join(bounds)]).strip()
 
     def parse(text: Any) -> float:
-        try:
-            number = float(text)
-        except (ValueError, TypeError, OverflowError):
-            raise ValueError(wanted) from None
+        number = _number(text)
         if not math.isfinite(number) or number > high or number < low or (open_low and number == low):
             raise ValueError(wanted)
         return number
@@ -84,10 +86,7 @@ def duration(text: Any) -> float:
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
         total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     else:
-        try:
-            total = float(text)
-        except (ValueError, TypeError, OverflowError):
-            raise ValueError(wanted) from None
+        total = _number(text)
     if not math.isfinite(total) or total <= 0:
         raise ValueError(wanted)
     return total

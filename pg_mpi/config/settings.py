@@ -128,10 +128,7 @@ class TrainConfig:
     )
 
     checkpoint_every: int | float = _setting(
-        50,
-        updates_or_time,
-        "updates between checkpoints, or a time such as 10m",
-        False,
+        50, updates_or_time, "updates between checkpoints, or a time such as 10m", False
     )
     keep_checkpoints: int = _setting(3, integer(), "number of checkpoints kept in the folder", False)
     evaluate_every: int = _setting(

@@ -26,8 +26,7 @@ TEMPORARY = re.compile(
 def writing(path: str) -> AbstractContextManager[None]:
     """Context that raises a one-line ``SystemFault`` if ``path`` cannot be written."""
     return system_faults(
-        f"{path} cannot be written",
-        "fix that and run the same command again to resume from the newest checkpoint",
+        f"{path} cannot be written", "fix that and run the same command again to resume from the newest checkpoint"
     )
 
 
@@ -109,21 +108,26 @@ def exists(path: str) -> bool:
 
     ``os.path`` answers False in that case.
     """
-    return _look(path, os.lstat) is not None
+    return _mode(path, os.lstat) != 0
 
 
 def is_folder(path: str) -> bool:
     """Whether there is a folder, or a link to one. Raises ``SystemFault`` if the file system does not say."""
-    found = _look(path, os.stat)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    return stat.S_ISDIR(_mode(path, os.stat))
 
 
-def _look(path: str, look: Callable[[str], os.stat_result]) -> os.stat_result | None:
+def is_file(path: str) -> bool:
+    """Whether there is a regular file, or a link to one. Raises ``SystemFault`` if the file system does not say."""
+    return stat.S_ISREG(_mode(path, os.stat))
+
+
+def _mode(path: str, look: Callable[[str], os.stat_result]) -> int:
+    """The ``st_mode`` of what is there; 0 if nothing is."""
     with system_faults(f"{path} cannot be read"):
         try:
-            return look(path)
+            return look(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return 0
 
 
 def make_folder(path: str) -> None:

@@ -52,11 +52,9 @@ class _Reader(io.FileIO):
 
     fault: OSError | None = None
 
-    def read(self, size: int | None = -1) -> Any:
-        return io.RawIOBase.read(self, -1 if size is None else size)
-
-    def readall(self) -> Any:
-        return io.RawIOBase.readall(self)  # FileIO's would not call ``readinto``
+    def readall(self) -> bytes:
+        with self._noting():
+            return super().readall()
 
     def readinto(self, buffer: Any) -> int | None:
         with self._noting():

@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import CheckpointError, system_faults
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.atomic_file import exists, is_folder, make_folder
+from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder
 from pg_mpi.files.checkpoint_file import Arrays
 
 NAME = re.compile(r"step-(\d{12,18})\.npz")
@@ -49,13 +48,7 @@ def listing(folder: str) -> list[str]:
 
 def candidates(source: str) -> list[str]:
     """The checkpoints of a run folder, newest first; or ``source`` itself if it is a file. Raises ``SystemFault``."""
-    with system_faults(f"{source} cannot be read"):
-        try:
-            if stat.S_ISREG(os.stat(source).st_mode):
-                return [source]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-    return listing(os.path.join(source, "checkpoints"))
+    return [source] if is_file(source) else listing(os.path.join(source, "checkpoints"))
 
 
 def save(
@@ -98,7 +91,7 @@ def parts_there(path: str) -> set[str]:
 def make_parts_folder(path: str) -> None:
     """Make the folder for a checkpoint's parts, and remove parts that a killed trainer has left there."""
     if not exists(path):
-        _remove_parts(parts_of(path))
+        shutil.rmtree(parts_of(path), ignore_errors=True)  # it does not follow links
     make_folder(parts_of(path))
 
 
@@ -124,11 +117,7 @@ def _remove_old(folder: str, keep: int, spared: Collection[str | None]) -> None:
     there = {parts_of(path) for path in listing(folder)}
     for name in filter(PARTS.fullmatch, _names(folder)):
         if os.path.join(folder, name) not in there:
-            _remove_parts(os.path.join(folder, name))
-
-
-def _remove_parts(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # it does not follow links
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 
 def _names(folder: str) -> list[str]:

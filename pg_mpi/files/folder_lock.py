@@ -54,13 +54,10 @@ class FolderLock:
 
     def _taken(self) -> str | None:
         """Try to take the lock: None, or its holder and what to do."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in UNSUPPORTED:
-                return self._take_ownership()
-            if error.errno != errno.EWOULDBLOCK:
-                raise
+        refused = _lock(self._file, fcntl.LOCK_EX)
+        if refused in UNSUPPORTED:
+            return self._take_ownership()
+        if refused:
             holder = self._read_name().strip() or "another process"
             return f"{holder}: stop that trainer or give another --run-dir"
         return None
@@ -91,12 +88,10 @@ class FolderLock:
 
     def check(self) -> None:
         """Raise ``RunError`` if the folder has been removed or replaced, or somebody else has taken it."""
-        held = os.fstat(self._file.fileno())
         try:
-            there: os.stat_result | None = os.stat(self._path)
+            lost = not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
         except FileNotFoundError:
-            there = None
-        lost = there is None or not os.path.samestat(held, there)
+            lost = True
         lost = lost or (self._read_owner() != self._owns if self._owns else self._read_name() not in self._names)
         if lost:
             raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
@@ -119,15 +114,10 @@ def is_held(folder: str) -> bool:
     with system_faults(f"the lock of {folder} cannot be read"):
         try:
             with open(os.path.join(folder, "lock"), "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                refused = _lock(file, fcntl.LOCK_SH)
         except FileNotFoundError:
             return False
-        except OSError as error:
-            if error.errno == errno.EWOULDBLOCK:
-                return True
-            if error.errno not in UNSUPPORTED:
-                raise
-        return exists(os.path.join(folder, "owner"))
+        return refused == errno.EWOULDBLOCK or exists(os.path.join(folder, "owner"))
 
 
 def take_lock(folder: str, name: str) -> IO[str] | None:
@@ -137,16 +127,27 @@ def take_lock(folder: str, name: str) -> IO[str] | None:
     """
     with system_faults(f"{folder} cannot be locked"):
         file = _open(os.path.join(folder, name))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        refused = _lock(file, fcntl.LOCK_EX)
+        if not refused:
             return file
-        except OSError as error:
-            file.close()
-            if error.errno == errno.EWOULDBLOCK:
-                return None
-            if error.errno in UNSUPPORTED:
-                raise SystemFault(f"{folder} cannot be locked ({error.strerror}): use a folder with locks") from None
+        file.close()
+        if refused in UNSUPPORTED:
+            raise SystemFault(f"{folder} cannot be locked ({os.strerror(refused)}): use a folder with locks")
+        return None
+
+
+def _lock(file: IO[Any], kind: int) -> int:
+    """Lock a file at once: 0, ``EWOULDBLOCK`` if another process holds it, or one of ``UNSUPPORTED``.
+
+    Raises ``OSError`` for any other error number.
+    """
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+        return 0
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, *UNSUPPORTED):
             raise
+        return error.errno
 
 
 def _open(path: str) -> IO[str]:

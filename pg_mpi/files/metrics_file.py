@@ -1,7 +1,6 @@
 """``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files."""
 
 import contextlib
-import importlib.util
 import json
 import math
 import os
@@ -9,7 +8,6 @@ import sys
 import time
 from typing import Any, TextIO
 
-from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.atomic_file import keep_copy, make_folder, write_text
 
@@ -89,10 +87,9 @@ class Progress:
         self._stream, self._live = stream or sys.stdout, live
         self._every = 0.5 if self._live else config.log_interval
         self._config, self._started, self._next = config, started, 0.0
-        self._since: tuple[float, int] | None
-        self._shown: int | None
-        self._drawn = False  # whether the last line is one to draw over
-        self._since = self._shown = None  # (wall seconds, env steps) and the update of the last line
+        self._since: tuple[float, int] | None = None  # (wall seconds, env steps) of the last line
+        self._shown: int | None = None  # its update
+        self._drawn = False  # whether it is one to draw over
 
     def show(self, metrics: dict[str, Any], force: bool = False) -> None:
         """Print a line if one is due."""
@@ -164,12 +161,6 @@ class TensorBoard:
         "losses/approx_kl": "approx_kl",
         "losses/clipfrac": "clip_fraction",
     }
-
-    @staticmethod
-    def check() -> None:
-        """Raise ``UsageError`` if the extra is not installed."""
-        if importlib.util.find_spec("tensorboardX") is None:
-            raise UsageError("--track tensorboard needs an extra package: pip install 'pg_mpi[tensorboard]'")
 
     def __init__(self, folder: str, env_steps: int) -> None:
         """Open ``folder``. Events after ``env_steps`` belong to updates that were not saved, and are purged.

@@ -66,14 +66,11 @@ def cpu() -> str:
 def changes(before: Any, now: dict[str, Any]) -> list[str]:
     """What may change bits between two starts, ``provenance`` of each: lines such as ``numpy 2.1.0, now 2.2.0``."""
     found = []
-    earlier = before.get("versions") if isinstance(before, dict) else None
-    for name, value in now["versions"].items():
-        known = earlier.get(name) if isinstance(earlier, dict) else None
-        if isinstance(known, str) and known != value:
-            found.append(f"{name} {known}, now {value}")
-    known = before.get("mpi") if isinstance(before, dict) else None
-    if isinstance(known, str) and known != now["mpi"]:
-        found.append(f"MPI {known}, now {now['mpi']}")
+    for name, value in {**now["versions"], "MPI": now["mpi"]}.items():
+        with contextlib.suppress(TypeError, KeyError):  # malformed: nothing is known
+            known = before["mpi"] if name == "MPI" else before["versions"][name]
+            if isinstance(known, str) and known != value:
+                found.append(f"{name} {known}, now {value}")
     return found
 
 

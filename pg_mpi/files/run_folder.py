@@ -96,15 +96,13 @@ class RunFolder:
         write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
         return len(starts)
 
-    def end(self, reason: str) -> None:
+    def end(self, settings: Mapping[str, Any], reason: str) -> None:
         """Add the reason and the time of its end to the last start in ``config.json``, unless that is damaged."""
-        path, starts = self.file("config.json"), self.starts()
+        starts = self.starts()
         if starts:
-            with open(path, encoding="utf-8") as file:
-                settings = json.load(file)["settings"]
             starts[-1]["ended"] = {"time": utc(), "reason": reason}
             with self.replacing():
-                write_json(path, {"settings": settings, "starts": starts})
+                write_json(self.file("config.json"), {"settings": settings, "starts": starts})
 
     def starts(self) -> list[dict[str, Any]]:
         """The facts of the folder's starts so far; none if ``config.json`` is damaged. Raises ``SystemFault``."""

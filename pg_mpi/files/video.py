@@ -37,23 +37,17 @@ class Video:
         """Append one screen, uint8 (height, width, 3)."""
         frame = rgb.repeat(SCALE, axis=0).repeat(SCALE, axis=1)
         if self._writer is None:
-            self._writer = self._open(frame.shape[1::-1])
+            import imageio_ffmpeg
+
+            size, options = frame.shape[1::-1], KINDS[os.path.splitext(self._path)[1].lower()]
+            self._writer = imageio_ffmpeg.write_frames(self._path, size, fps=self._fps, macro_block_size=2, **options)
+            self._writer.send(None)
         self._writer.send(frame.tobytes())
 
     def close(self) -> None:
         """Finish the file."""
         if self._writer is not None:
             self._writer.close()
-
-    def _open(self, size: tuple[int, ...]) -> Generator[None, Any, None]:
-        import imageio_ffmpeg
-
-        options = KINDS[os.path.splitext(self._path)[1].lower()]
-        writer: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
-            self._path, size, fps=self._fps, macro_block_size=2, **options
-        )
-        writer.send(None)
-        return writer
 
 
 def check(path: str) -> None:

@@ -24,8 +24,7 @@ def check_weights(world: Collectives, theta: Floats, update: int) -> None:
     if high == -low:
         return
     digests = world.gather_all(digest)
-    counts = Counter(digests)
-    common = max(digests, key=lambda each: (counts[each], each == digests[0]))
+    common = Counter(digests).most_common(1)[0][0]  # the first of equally common ones
     strays = [str(rank) for rank, each in enumerate(digests) if each != common]
     more = f" and {len(strays) - NAMED} more" if len(strays) > NAMED else ""
     error: Any = RuntimeError(

@@ -19,9 +19,11 @@ class Counters:
     """
 
     def __init__(self) -> None:
-        self.update = self.env_steps = self.games = self.emulator_errors = 0
+        self.update = self.env_steps = 0
         self.anneal_steps = 0.0
+        self.games = 0
         self.recent: deque[tuple[float, ...]] = deque(maxlen=WINDOW)
+        self.emulator_errors = 0
 
     def add(
         self,
@@ -74,14 +76,7 @@ class Counters:
 
     def state(self) -> dict[str, Any]:
         """State for a checkpoint: a JSON-able dict."""
-        return {
-            "update": self.update,
-            "env_steps": self.env_steps,
-            "anneal_steps": self.anneal_steps,
-            "games": self.games,
-            "recent": list(self.recent),
-            "emulator_errors": self.emulator_errors,
-        }
+        return {**vars(self), "recent": list(self.recent)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state``. Raises ``ValueError`` or ``KeyError`` for a malformed one."""

@@ -1,6 +1,5 @@
 """What a run would do, need and save: ``pg_mpi.train --dry-run --ranks N``, in one process, without a run folder."""
 
-import dataclasses
 import textwrap
 
 import numpy as np
@@ -45,8 +44,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     if (group := group_size(config, ranks, 1)) < ranks:
         form = f"in parts, each of at most {group:,} ranks of one host"
     unused = inapplicable(config.env_id)
-    shown = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
-    settings = [f"{name} {value}" for name, value in shown.items() if name not in unused]
+    settings = [f"{name} {value}" for name, value in vars(config).items() if name not in unused and value is not None]
     return [
         f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}; ranks: {ranks:,}, envs: {in_all:,}",
         f"policy: {parameters:,} parameters",

@@ -29,9 +29,8 @@ class BuddyCopies:
     def __init__(self, world: World, total: int, make_game: Callable[[], Environment]) -> None:
         self._world, self._total, self._make_game = world, total, make_game
         self._games: list[Environment] = []
-        self.own: dict[int, Any]
-        self.held: dict[int, Any]
-        self.own, self.held = {}, {}
+        self.own: dict[int, Any] = {}
+        self.held: dict[int, Any] = {}
 
     def exchange(self, envs: Iterable[Env]) -> None:
         """Store the envs' states, on all ranks or on none. Collective. Raises ``RankLost`` if on none."""
@@ -40,10 +39,11 @@ class BuddyCopies:
         self._world.agree()
         self.own, self.held = own, held
 
-    def deal(self) -> dict[int, Any]:
-        """Distribute the envs of failed ranks; returns this rank's envs as stored: {index: state}. Collective.
+    def dealt(self, envs: list[Env], make_env: Callable[[int, Environment | None], Env]) -> list[Env]:
+        """Distribute the envs of failed ranks and return this rank's envs, as stored: a list. Collective.
 
-        Each goes to the rank with the fewest envs. Its state is None if both copies were lost.
+        Each goes to the rank with the fewest envs. It is a new one if both copies of its state were lost.
+        ``make_env(index, game)`` makes one; with ``game`` None it makes its own emulator.
         """
         played = self._world.gather_all(sorted(self.own))
         left = sorted(set(range(self._total)).difference(*played))
@@ -54,25 +54,18 @@ class BuddyCopies:
             counts[rank] += 1
             if rank == self._world.rank:
                 self.own[index] = next((offer[index] for offer in offers if index in offer), None)
-        return self.own
+        here = {env.index: env for env in envs}
+        envs = [here.get(i) or make_env(i, self._games.pop() if self._games else None) for i in sorted(self.own)]
+        for env in envs:
+            if self.own[env.index] is not None:
+                env.restore(*self.own[env.index])
+        return envs
 
     def make_ahead(self) -> None:
         """Make one more emulator, if there are too few for the next failure."""
         left = self._world.size - 1
         if left and len(self._games) < -(-self._total // left) - len(self.own):
             self._games.append(self._make_game())
-
-    def dealt(self, envs: list[Env], make_env: Callable[[int, Environment | None], Env]) -> list[Env]:
-        """Distribute as ``deal`` and return this rank's envs, restored: a list. Collective.
-
-        ``make_env(index, game)`` makes one; with ``game`` None it makes its own emulator.
-        """
-        here, states = {env.index: env for env in envs}, self.deal()
-        envs = [here.get(i) or make_env(i, self._games.pop() if self._games else None) for i in sorted(states)]
-        for env in envs:
-            if states[env.index] is not None:
-                env.restore(*states[env.index])
-        return envs
 
 
 class StopOrLost:

@@ -9,7 +9,7 @@ import dataclasses
 import pickle
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,7 @@ class Layout:
 
 def group_size(config: TrainConfig, ranks: int, hosts: int) -> int:
     """The number of ranks of a group: at most those of a host."""
-    most = min(-(-ranks // hosts), ENVS // config.envs_per_rank, REPLAYS if config.replay else ranks)
-    return max(1, most)
+    return max(1, min(-(-ranks // hosts), ENVS // config.envs_per_rank, REPLAYS if config.replay else ranks))
 
 
 def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group: int) -> Saved | None:
@@ -92,33 +91,22 @@ def gather(world: Collectives, envs: Iterable[Env], replay: State | None, group:
     blocks = world.gather_blocks(pack({env.index: env.state() for env in envs}, replay), group)
     if blocks is None:
         return None
-    by_index: EnvStates = {}
-    replays: list[State] = []
-    for block in blocks:
-        states, replay = unpack(block)
-        by_index |= states
-        if replay:
-            replays.append(replay)
-    arrays, facts = _arrays([by_index[index] for index in sorted(by_index)])
+    of_ranks = [unpack(block) for block in blocks]
+    by_index = dict(sorted((index, state) for states, _ in of_ranks for index, state in states.items()))
+    replays = [replay for _, replay in of_ranks if replay]
+    arrays: Arrays = {}
+    facts: dict[str, Any] = {"envs": [env_facts for _, env_facts in by_index.values()]}
+    for name in ("emulator", "encoder"):
+        each = [env_arrays[name] for env_arrays, _ in by_index.values()]
+        arrays |= {f"{name}s": np.concatenate(each), f"{name}_sizes": np.array([len(state) for state in each])}
     if replays:
         facts["replay"] = [rank_facts for _, rank_facts in replays]
         for rank, (of_rank, _) in enumerate(replays, start=world.rank):
             arrays |= {f"replay_{rank}_{name}": array for name, array in of_rank.items()}
     if group < world.size:
-        arrays["index"] = np.array(sorted(by_index))
+        arrays["index"] = np.array(list(by_index))
         facts["first_rank"] = world.rank
     return arrays, facts
-
-
-def _arrays(states: list[Any]) -> Saved:
-    emulators, encoders = ([arrays[name] for arrays, _ in states] for name in ("emulator", "encoder"))
-    arrays = {
-        "emulators": np.concatenate(emulators),
-        "emulator_sizes": np.array([len(state) for state in emulators]),
-        "encoders": np.concatenate(encoders),
-        "encoder_sizes": np.array([len(state) for state in encoders]),
-    }
-    return arrays, {"envs": [env_facts for _, env_facts in states]}
 
 
 def decode(arrays: Arrays, facts: dict[str, Any]) -> tuple[EnvStates, Replays]:
@@ -156,6 +144,11 @@ class Dealt:
         begin, end = (-(-rank * self._saved // self._ranks) for rank in (first, stop))
         return range(begin, end)
 
+    def block(self, rank: int, states: EnvStates, replays: Replays) -> NDArray[np.uint8]:
+        """The states and replay buffers of a rank of this run, as bytes."""
+        mine = {index: states[index] for index in self.envs(rank, rank + 1)}
+        return pack(mine, {number: replays[number] for number in self.replays(rank, rank + 1) if number in replays})
+
 
 def read_parts(
     path: str, layout: Layout, dealt: Dealt, first: int, stop: int, with_replays: bool
@@ -190,32 +183,21 @@ def first_envs(path: str, saved: Saved, count: int) -> EnvStates:
     return read_parts(path, layout, Dealt(layout.envs, layout.ranks, layout.envs // count), 0, 1, False)[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """What the first rank of a group has read for its group; the other ranks hold none.
 
     Attributes:
         group: number of ranks.
+        blocks: the packed states and replay buffers of each of them.
     """
 
-    states: EnvStates
-    replays: Replays
     group: int
-    dealt: Dealt
+    blocks: list[NDArray[np.uint8]]
 
 
 def deal(world: Collectives, held: Held, learner: Learner, envs: Iterable[Env]) -> None:
-    """Send each rank of a group its states, and restore them. Collective: every rank must call this.
-
-    ``World()`` restores any envs of those held.
-    """
-    blocks = []
-    if world.rank % held.group == 0:
-        for rank in range(world.rank, min(world.rank + held.group, world.size)):
-            mine = {index: held.states[index] for index in held.dealt.envs(rank, rank + 1)}
-            saved = held.dealt.replays(rank, rank + 1)
-            blocks.append(pack(mine, {number: held.replays[number] for number in saved if number in held.replays}))
-    states, replays = unpack(world.deal_blocks(blocks, held.group))
+    """Send each rank of a group its states, and restore them. Collective: every rank must call this."""
+    states, replays = unpack(world.deal_blocks(held.blocks, held.group))
     with checking():
         for env in envs:
             env.restore(*states[env.index])

@@ -37,33 +37,30 @@ def read(folder: str) -> list[dict[str, Any]]:
             return []
 
 
-def best(folder: str) -> dict[str, Any] | None:
-    """The evaluation with the highest score, the newest of equals; None without evaluations."""
-    return max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
+def best(folder: str) -> str | None:
+    """The path of the checkpoint with the highest score, the newest of equals; None if none was evaluated."""
+    found = max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
+    return os.path.join(folder, "checkpoints", found["checkpoint"]) if found else None
 
 
 def best_checkpoint(folder: str) -> str:
     """The path of the best checkpoint of a run. Raises ``UsageError`` if none was evaluated."""
-    found = best(folder)
-    if not found:
-        raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
-    return os.path.join(folder, "checkpoints", found["checkpoint"])
+    if path := best(folder):
+        return path
+    raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
 
 
-def evaluate(
-    world: Collectives, config: TrainConfig, env_spec: EnvSpec, policy: Policy, env_steps: int
-) -> tuple[float, int]:
+def evaluate(world: Collectives, config: TrainConfig, env_spec: EnvSpec, policy: Policy) -> tuple[float, int]:
     """Play ``GAMES`` full games, the same ones each time, and return their mean score and number.
 
     No random stream of the training is used. Collective: every rank must call this.
     """
     weights = {"theta": policy.theta} | ({"running_norm": policy.norm.state} if policy.norm else {})
-    player = TrainedPolicy(Saved("", env_steps, config, env_spec, weights))
-    scores = [
-        player.play(FIRST_GAME + game, config.seed)[0] for game in range(world.rank, max(GAMES, world.size), world.size)
-    ]
-    total, games = world.sum_(np.array([sum(scores), len(scores)], dtype=np.float64))
-    return total / games, int(games)
+    player = TrainedPolicy(Saved("", 0, config, env_spec, weights))
+    games = range(FIRST_GAME + world.rank, FIRST_GAME + max(GAMES, world.size), world.size)
+    scores = [player.play(game, config.seed)[0] for game in games]
+    total, count = world.sum_(np.array([sum(scores), len(scores)], dtype=np.float64))
+    return total / count, int(count)
 
 
 def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) -> bool:
@@ -71,4 +68,4 @@ def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) 
     new = {"checkpoint": os.path.basename(checkpoint), "env_steps": env_steps, "score": score, "games": games}
     with system_faults(f"{folder}/{NAME} cannot be written"):
         write_json(os.path.join(folder, NAME), [*(e for e in read(folder) if e["env_steps"] < env_steps), new])
-    return best(folder) == new
+    return best(folder) == checkpoint

@@ -31,9 +31,7 @@ def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:
     Raises ``UsageError`` for a custom policy that does not import, and whatever its code raises.
     """
     if env_spec.sparse and config.policy == "usual":
-        policy = _sparse(config, env_spec)
-        policy.norm = RunningNorm() if config.rewards == "scaled" else None
-        return policy
+        return _sparse(config, env_spec)
     head = Gaussian(len(cast(Any, env_spec).spaces.low)) if env_spec.gaussian else Categorical(len(env_spec.codes))
     free = head.outputs // 2 if env_spec.gaussian else 0
     make = MLP if config.policy == "usual" else own_policy(config)
@@ -84,6 +82,7 @@ def _sparse(config: TrainConfig, env_spec: EnvSpec) -> SparseMLP:
         plain=config.method == "reinforce",
     )
     policy.initialise(stream(config.seed, WEIGHTS))
+    policy.norm = RunningNorm() if config.rewards == "scaled" else None
     return policy
 
 
@@ -103,9 +102,8 @@ def make_learner(
 ) -> Learner:
     """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
     store = store or ParameterStore(policy, make_optimizer(config, policy), config)
-    kinds: list[Any] = [
-        Reinforce if config.method == "reinforce" else Clipped,
-        *([SelfImitation] if config.replay else []),
-    ]
+    kinds: list[Any] = [Reinforce if config.method == "reinforce" else Clipped]
+    if config.replay:
+        kinds.append(SelfImitation)
     sources: list[GradientSource] = [kind(policy, config, world, phases) for kind in kinds]
     return Learner(store, sources, config, world, phases, group)

@@ -14,7 +14,7 @@ SIZE = 1 << 16  # bytes of a summary while it is reduced
 KIND = ("threads", "blas", "why_numpy")
 LONGEST = 200  # characters of a value
 
-Table = dict[str, list[Any]]
+Table = dict[str, dict[str, Any]]
 
 
 def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:
@@ -29,21 +29,15 @@ def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:
         by_kind: likewise for each combination of BLAS ``threads``, ``blas`` and ``why_numpy``.
     """
     kind = [value[:LONGEST] if isinstance(value := place[name], str) else value for name in KIND]
-    mine: list[Table] = [
-        {place["host"][:LONGEST]: [1, world.rank, place["cores"]]},
-        {json.dumps(kind): [1, world.rank, "unknown"]},
-    ]
+    row = {"ranks": 1, "first": world.rank}
+    mine: list[Table] = [{place["host"][:LONGEST]: row | {"cores": place["cores"]}}, {json.dumps(kind): row}]
     hosts, kinds = _decode(world.merge_(_encode(mine), _merge))
     first = int(world.sum_(np.array([launch_env.is_first_on_host()], dtype=np.int64))[0])
     return {
         "hosts": max(first, LISTED) if len(hosts) == LISTED else len(hosts),
-        "by_host": [{"host": name, **_counts(row), "cores": row[2]} for name, row in hosts.items()],
-        "by_kind": [{**dict(zip(KIND, json.loads(key))), **_counts(row)} for key, row in kinds.items()],
+        "by_host": [{"host": name, **row} for name, row in hosts.items()],
+        "by_kind": [{**dict(zip(KIND, json.loads(key))), **row} for key, row in kinds.items()],
     }
-
-
-def _counts(row: list[Any]) -> dict[str, int]:
-    return {"ranks": row[0], "first": row[1]}
 
 
 def _merge(one: Array, other: Array) -> Array:
@@ -55,10 +49,12 @@ def _merge(one: Array, other: Array) -> Array:
     return _encode(merged)
 
 
-def _combined(rows: list[list[Any]]) -> list[Any]:
-    counts, firsts, cores = zip(*rows)
-    together = sorted({core for spelled in cores for core in pinning.numbers(spelled)})
-    return [sum(counts), min(firsts), pinning.spell(together)]
+def _combined(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sum of the ranks, the lowest first rank and, in rows that have them, the cores of all."""
+    row = {"ranks": sum(row["ranks"] for row in rows), "first": min(row["first"] for row in rows)}
+    if "cores" not in rows[0]:
+        return row
+    return row | {"cores": pinning.spell(sorted({core for row in rows for core in pinning.numbers(row["cores"])}))}
 
 
 def _encode(tables: list[Table]) -> Array:

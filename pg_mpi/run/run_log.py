@@ -9,22 +9,26 @@ from pg_mpi import STARTED, __version__
 from pg_mpi.config.errors import counted
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
-from pg_mpi.files import provenance
+from pg_mpi.files import checkpoint_folder, provenance
 from pg_mpi.files.atomic_file import write_json, writing
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.launch.launch_env import reaches_terminal
 from pg_mpi.policy.interface import Policy
+from pg_mpi.run import evaluations
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.update_size import describe
 
 
 class RunLog:
-    """A run folder's logs and the lines on standard output. Rank 0 only.
+    """A run folder's logs and the lines on standard output. Open on rank 0 only, where all methods are called.
 
     Attributes:
+        is_open: whether this rank writes the logs.
         metrics: of the last update of this start; None before the first.
     """
+
+    is_open = False
 
     def open(
         self, config: TrainConfig, folder: RunFolder, counters: Counters, facts: dict[str, Any]
@@ -35,10 +39,8 @@ class RunLog:
         """
         self._facts = facts
         with writing(folder.path):
-            facts |= {
-                "env_steps": counters.env_steps,
-                "was_done": folder.reopen(),
-            }  # close() writes it again if the run is finished
+            # close() writes DONE again if the run is finished
+            facts |= {"env_steps": counters.env_steps, "was_done": folder.reopen()}
             earlier = folder.starts()
             restarts = folder.begin(dataclasses.asdict(config), facts)
         self._changes = provenance.changes(earlier[-1], facts) if earlier else []
@@ -47,11 +49,11 @@ class RunLog:
 
     def take_over(self, config: TrainConfig, folder: RunFolder, counters: Counters) -> None:
         """Open the logs of a start that is already in ``config.json``, as a new rank 0 does."""
+        self.is_open = True
         self._config, self._folder, self._counters = config, folder, counters
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
-        self.metrics: dict[str, Any] | None
-        self._tensorboard: TensorBoard | None
-        self.metrics = self._tensorboard = None
+        self.metrics: dict[str, Any] | None = None
+        self._tensorboard: TensorBoard | None = None
         with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)
             if config.track:
@@ -105,9 +107,10 @@ class RunLog:
         self._progress.say(f"lost {which}: {left} left, which continue with its envs after {done} ({seconds:.2f} s)")
         return self._log.last
 
-    def evaluated(self, env_steps: int, score: float, games: int, is_best: bool) -> None:
-        """Print the score of an evaluation."""
-        best = ", the best so far" if is_best else ""
+    def evaluated(self, env_steps: int, score: float, games: int) -> None:
+        """Add the evaluation of the checkpoint after ``env_steps`` to the folder's, and print its score."""
+        path = checkpoint_folder.path_of(self._folder.checkpoints, env_steps)
+        best = ", the best so far" if evaluations.add(self._folder.path, path, env_steps, score, games) else ""
         self._progress.say(f"evaluated after {env_steps:,} steps: mean {score:+.2f} of {games} full games{best}")
 
     def write_ranks(self, restarts: int, times: dict[str, Any]) -> None:
@@ -125,7 +128,7 @@ class RunLog:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}
         with writing(self._folder.path):
-            self._folder.end(reason)
+            self._folder.end(dataclasses.asdict(self._config), reason)
             if finished:
                 self._folder.write_done(facts)
         if finished:

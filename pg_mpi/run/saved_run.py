@@ -117,6 +117,4 @@ def fill(array: NDArray[Any], saved: NDArray[Any]) -> None:
 
 def identity(config: TrainConfig) -> dict[str, Any]:
     """The settings that must match on resume. The number of envs per rank may differ."""
-    identity = config.identity()
-    del identity["envs_per_rank"]
-    return identity
+    return {name: value for name, value in config.identity().items() if name != "envs_per_rank"}

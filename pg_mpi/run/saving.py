@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -95,12 +94,7 @@ class Saving:
 
     def _commit(self, path: str, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         with self._faults(path), self._folder.replacing():
-            checkpoint_folder.save(path, arrays, facts, self._keep, self._best())
-
-    def _best(self) -> str | None:
-        """The path of the best checkpoint, which is kept."""
-        found = evaluations.best(self._folder.path)
-        return os.path.join(self._folder.checkpoints, found["checkpoint"]) if found else None
+            checkpoint_folder.save(path, arrays, facts, self._keep, spared=evaluations.best(self._folder.path))
 
     def _faults(self, path: str) -> AbstractContextManager[None]:
         return system_faults(

@@ -1,12 +1,14 @@
 """The start of a run on all ranks: what rank 0 finds, and the states of the envs from the checkpoint."""
 
 from collections.abc import Collection
+from typing import cast
 
 from pg_mpi.config.errors import CheckpointError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run.env_states import Dealt, Held, decode, group_size, read_parts
 from pg_mpi.run.resume import Start, find_start, warn
+from pg_mpi.run.saved_run import Saved
 
 
 def begin(world: Collectives, config: TrainConfig, given: Collection[str], hosts: int) -> tuple[Start, Held | None]:
@@ -37,18 +39,16 @@ def _read(start: Start, world: Collectives, hosts: int) -> Held:
     """The states for this rank's group, if it is the first of the group."""
     layout, ranks = start.layout, world.size
     group = group_size(start.config, ranks, hosts) if layout else ranks
-    envs = ranks * start.config.envs_per_rank
     if world.rank % group:
-        return Held({}, {}, group, Dealt(envs, 1, ranks))
+        return Held(group, [])
+    envs, stop = ranks * start.config.envs_per_rank, min(world.rank + group, ranks)
     if layout:
         dealt = Dealt(envs, layout.ranks, ranks)
-        last = min(world.rank + group, ranks)
-        states = read_parts(str(start.path), layout, dealt, world.rank, last, start.config.replay)
+        states, replays = read_parts(str(start.path), layout, dealt, world.rank, stop, start.config.replay)
     else:
-        assert start.saved
-        states = decode(*start.saved)
-        dealt = Dealt(envs, len(states[1]) or 1, ranks)
-    return Held(*states, group, dealt)
+        states, replays = decode(*cast(Saved, start.saved))
+        dealt = Dealt(envs, len(replays) or 1, ranks)
+    return Held(group, [dealt.block(rank, states, replays) for rank in range(world.rank, stop)])
 
 
 def _refuse(start: Start, line: str) -> None:

@@ -12,7 +12,6 @@ from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment
 from pg_mpi.features import native_encoder
-from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
@@ -80,14 +79,14 @@ class Trainer:
             policy.norm.refresh()
         self._player = Player(envs, start.env_spec.codes, config, self._phases)
         self._network = policy.expand()
-        self._run_log = RunLog() if world.rank == 0 else None
+        self._run_log = RunLog()
         before, self._restarts = world.on_root(self._open_run_log, where)
         self._group = saving.choose_group(world, config, where["hosts"], self._folder)
-        self._checkpoints = saving.Saving(self._folder, config.keep_checkpoints, self._sync_log)
+        self._checkpoints = saving.Saving(self._folder, config.keep_checkpoints, self._run_log.sync)
         self._trace = self._open_trace(platform.node()) if config.trace else None
         self._throughput = Throughput(world, self._phases, before, self.counters.env_steps)
         if world.rank == 0:
-            cast(RunLog, self._run_log).banner(self._env_spec, policy, start.path)
+            self._run_log.banner(self._env_spec, policy, start.path)
         self._copies: BuddyCopies | None = None
         if config.elastic:
             self._copies = BuddyCopies(
@@ -170,7 +169,7 @@ class Trainer:
             "skipped_updates": learner.skipped,
         }
         with self._phases("record"):
-            cast(RunLog, self._run_log).write(metrics)
+            self._run_log.write(metrics)
 
     def keep(self) -> None:
         """Check the weights and save the run, each when it is due."""
@@ -194,21 +193,15 @@ class Trainer:
             states = env_states.gather(self._world, envs, learner.replay_state(), layout.group)
             self._checkpoints.write(self._world, self.counters.env_steps, whole, states, layout)
             times = rank_times.summary(self._world, self._throughput.totals)
-            if self._run_log:
+            if self._world.rank == 0:
                 self._run_log.write_ranks(self._restarts, times)
             self._unsaved, self._has_saved, self._saved_at = 0, True, self._world.clock()
 
     def _evaluate(self) -> None:
         """Play full games with the policy that was just saved, and note the score."""
         with self._phases("record"):
-            policy, env_steps = self._learner.policy, self.counters.env_steps
-            score, games = evaluations.evaluate(self._world, self.config, self._env_spec, policy, env_steps)
-            self._world.on_root(self._note, env_steps, score, games)
-
-    def _note(self, env_steps: int, score: float, games: int) -> None:
-        path = checkpoint_folder.path_of(self._folder.checkpoints, env_steps)
-        is_best = evaluations.add(self._folder.path, path, env_steps, score, games)
-        cast(RunLog, self._run_log).evaluated(env_steps, score, games, is_best)
+            score, games = evaluations.evaluate(self._world, self.config, self._env_spec, self._learner.policy)
+            self._world.on_root(self._run_log.evaluated, self.counters.env_steps, score, games)
 
     def _save_is_due(self) -> bool:
         """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""
@@ -223,7 +216,7 @@ class Trainer:
         if self._unsaved or not self._has_saved:
             self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
-        self._world.on_root(self._close_run_log, reason, finished, waited)
+        self._world.on_root(self._run_log.close, reason, finished, waited)
         if self._copies:
             self._world.agree()  # else some ranks leave while others wait for them
         if self._trace:
@@ -278,14 +271,13 @@ class Trainer:
 
     def _log_loss(self, lost: list[int], begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""
-        if self._run_log is None:
+        if not self._run_log.is_open:
             if not self._folder.starts():
                 raise RunError(
                     f"rank 0 failed, and the host of the new rank 0 does not see the run folder {self._folder.path}: "
                     "use a folder that all hosts share"
                 )
             self._folder.open()
-            self._run_log = RunLog()
             self._run_log.take_over(self.config, self._folder, self.counters)
         return self._run_log.lost(lost, self._world.size, self._world.clock() - begun)
 
@@ -293,13 +285,7 @@ class Trainer:
 
     def _open_run_log(self, where: dict[str, Any]) -> tuple[float, int]:
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), where)
-        return cast(RunLog, self._run_log).open(self.config, self._folder, self.counters, facts)
-
-    def _sync_log(self) -> None:
-        cast(RunLog, self._run_log).sync()
-
-    def _close_run_log(self, reason: str, finished: bool, waited: float) -> None:
-        cast(RunLog, self._run_log).close(reason, finished, waited)
+        return self._run_log.open(self.config, self._folder, self.counters, facts)
 
     def _open_trace(self, host: str) -> Trace:
         """Open this rank's trace; its time 0 is now, on rank 0's clock."""

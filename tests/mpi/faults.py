@@ -90,9 +90,10 @@ def inject_emulator_errors(rank, chance):
 def inject_signals(rank, phase, number, count=1, target=1):
     """Make a rank send itself signals when it enters this phase of its second update, or at the end of the run."""
     from pg_mpi.learning.phases import PhaseTimer
+    from pg_mpi.run.run_log import RunLog
     from pg_mpi.run.trainer import Trainer
 
-    play, enter, close = Trainer.play, PhaseTimer.__call__, Trainer._close_run_log
+    play, enter, close = Trainer.play, PhaseTimer.__call__, RunLog.close
 
     def send():
         for _ in range(count):
@@ -113,7 +114,7 @@ def inject_signals(rank, phase, number, count=1, target=1):
         if phase == "end" and rank == target:
             send()
 
-    Trainer.play, PhaseTimer.__call__, Trainer._close_run_log = faulty_play, faulty_enter, faulty_close
+    Trainer.play, PhaseTimer.__call__, RunLog.close = faulty_play, faulty_enter, faulty_close
 
 
 def inject_full_disk(rank, size):

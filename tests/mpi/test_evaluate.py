@@ -86,7 +86,7 @@ def test_evaluations_keep_the_best_checkpoint_and_change_no_bits(tmp_path):
 def test_the_score_of_an_evaluation_is_that_of_its_games(trained):
     saved = find(str(trained / "run"))
     policy = SimpleNamespace(theta=saved.weights["theta"], norm=None)
-    score, games = evaluations.evaluate(World(), saved.config, saved.env_spec, policy, 1)
+    score, games = evaluations.evaluate(World(), saved.config, saved.env_spec, policy)
     player = TrainedPolicy(saved)
     expected = [player.play(evaluations.FIRST_GAME + game, saved.config.seed)[0] for game in range(20)]
     assert (score, games) == (np.mean(expected), 20)
