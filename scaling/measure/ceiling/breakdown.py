@@ -10,8 +10,6 @@ PARTS = (
     ("sampling", "+ sampling", "inference"),
     ("play", "+ recording: full play", "sampling"),
     ("train", "+ learning: training", "play"),
-    ("no_emulator", "training, stub: recorded screens", "train"),
-    ("no_policy", "training, stub: recorded actions", "train"),
     ("no_exchange", "training, stub: ranks alone", "train"),
 )
 
@@ -75,7 +73,7 @@ def table(result):
         "",
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
         f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "
-        f"{result['fastest']['ratio']:.1%}. A stub's own µs are the cost of its part in training.",
+        f"{result['fastest']['ratio']:.1%}. The stub's own µs are the cost of exchange and waiting in training.",
         "phases of training: " + ", ".join(f"{name} {share:.1%}" for name, share in shares if share >= 0.0005),
         f"an update: {result['exchanges_per_update']:.1f} exchanges, {result['bytes_per_update'] / 1e6:.2f} MB from "
         f"each rank, {result['touched_rows']:,.0f} of {result['rows']:,} rows touched",

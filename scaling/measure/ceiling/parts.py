@@ -56,8 +56,8 @@ class Bench(Trainer):
 
     @property
     def metrics(self):
-        """Metrics line of the last update. Rank 0 only."""
-        return self._run_log.metrics
+        """Metrics line of the last update on rank 0; None elsewhere."""
+        return self._run_log and self._run_log.metrics
 
     @property
     def played(self):

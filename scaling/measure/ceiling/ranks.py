@@ -52,17 +52,17 @@ class Measuring:
     def run(self, repeats):
         """Train to warm up, then measure each part ``repeats`` times, interleaved."""
         self._say("training to warm up")
-        self._train(self._true_update)
+        self._train()
         self._history, self._trained = self._history[-1:], 0.0
         for repeat in range(repeats):
             self._say(f"repeat {repeat + 1} of {repeats}, {self._seconds:g} s each")
-            steps, seconds = self._train(self._true_update)
+            steps, seconds = self._train()
             self._trained += seconds
             self._note("train", steps, seconds)
             self._bench.mark()
             scripts = self._bench.record()
             self._replays(scripts)
-            self._stubs(scripts)
+            self._alone()
 
     def _replays(self, scripts):
         """Replay the same games with one more part at a time, up to the player itself."""
@@ -76,20 +76,13 @@ class Measuring:
         if bench.scripts() != scripts:
             raise RuntimeError("the restored player did not replay the recorded games")
 
-    def _stubs(self, scripts):
-        """Train with one part replaced by a stub at a time. The run is restored after each."""
-        bench = self._bench
-        for name, stub, update in (
-            ("no_emulator", stubs.without_emulator(bench, scripts), self._update),
-            ("no_policy", stubs.without_policy(bench, scripts), self._rewound_update),
-            ("no_exchange", stubs.without_exchange(self._switch), self._update),
-        ):
-            with stub as games:
-                steps, seconds = self._train(update)
-            if games and sum(game.acts for game in games) != steps:
-                raise RuntimeError(f"{name}: not every step was played by the stub")
-            bench.put_back()
-            self._note(name, steps, seconds)
+    def _alone(self):
+        """Train with a stub in place of the exchange, and restore the run."""
+        self._bench.put_back()
+        with stubs.without_exchange(self._switch):
+            speed = self._train(kept=False)
+        self._bench.put_back()
+        self._note("no_exchange", *speed)
 
     # -- one measurement --------------------------------------------------------------------------------
 
@@ -105,32 +98,24 @@ class Measuring:
             rounds += 1
         return rounds * sum(len(script.codes) for script in scripts), spent
 
-    def _train(self, update):
-        """Run updates until the time is up: (steps, seconds) of this rank, waiting included."""
+    def _train(self, kept=True):
+        """Run updates until the time is up: (steps, seconds) of this rank, waiting included.
+
+        ``kept``: with the checks and checkpoints that are due, and the metrics for ``result``.
+        """
+        bench = self._bench
         steps, up = 0, False
         self._world.barrier()
         begun = perf_counter()
         while not up:
-            update()
-            steps += self._bench.played
+            bench.learn(bench.play())
+            bench.report()
+            if kept:
+                self._history.append(bench.metrics)
+                bench.keep()
+            steps += bench.played
             (up,) = self._switch.any(perf_counter() - begun >= self._seconds)
         return steps, perf_counter() - begun
-
-    def _update(self):
-        """Run one update as ``pg_mpi.train`` does."""
-        self._bench.learn(self._bench.play())
-        self._bench.report()
-
-    def _rewound_update(self):
-        self._bench.rewind()
-        self._update()
-
-    def _true_update(self):
-        """Run one update with the checks and checkpoints that are due."""
-        self._update()
-        if self._world.rank == 0:
-            self._history.append(self._bench.metrics)
-        self._bench.keep()
 
     def _note(self, part, steps, seconds):
         """Record a speed of a part, in steps/s of all ranks."""
