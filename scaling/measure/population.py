@@ -24,6 +24,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import checks, env_states, places, rank_times, round_counts, run_state, saving, start
 from pg_mpi.run.trainer import Trainer
 from scaling import cli, sweep
+from scaling.measure.alone import Alone
 from scaling.tables import markdown
 
 KIND = ("population", 1)
@@ -86,33 +87,19 @@ def growth(rows):
     return powers
 
 
-class MadeUpWorld(World):
+class MadeUpWorld(Alone):
     """Rank 0 of ``size`` ranks that do what rank 0 does."""
 
     def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    def sum_(self, array):
-        array *= self.size
-        return array
-
-    def max_(self, array):
-        return array
+        super().__init__(0, size)
 
     def merge_(self, array, function):
         for _ in range(int(np.ceil(np.log2(self.size)))):
             array[...] = function(array.copy(), array)
         return array
 
-    def any(self, *flags):
-        return list(map(bool, flags))
-
     def broadcast_(self, array):
         return array
-
-    def barrier(self):
-        pass
 
     def gather_blocks(self, array, each):
         """Blocks of ``each`` ranks, whose envs have numbers of their own."""
