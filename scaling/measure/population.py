@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+import timeit
 import tracemalloc
 
 import numpy as np
@@ -184,11 +185,7 @@ def measure(size, words, repeats):
 
 
 def _cost(function, repeats):
-    times = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        function()
-        times.append(time.process_time() - begun)
+    times = timeit.repeat(function, "import gc; gc.enable()", time.process_time, repeats, number=1)
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]
