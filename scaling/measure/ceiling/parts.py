@@ -7,6 +7,7 @@ player itself. Each replay must reach the recorded scores, so each part is timed
 
 import copy
 import dataclasses
+from operator import attrgetter
 
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
@@ -40,29 +41,21 @@ class Bench(Trainer):
     """A trainer whose state can be saved and restored, so that measurements do not change it.
 
     The only class here that uses a trainer's internals.
+
+    Attributes:
+        envs, network, policy: those of the trainer.
+        played: steps of this rank in the last round.
     """
 
-    @property
-    def envs(self):
-        return self._player.envs
-
-    @property
-    def network(self):
-        return self._network
-
-    @property
-    def policy(self):
-        return self._learner.policy
+    envs = property(attrgetter("_player.envs"))
+    network = property(attrgetter("_network"))
+    policy = property(attrgetter("_learner.policy"))
+    played = property(attrgetter("_played"))
 
     @property
     def metrics(self):
         """Metrics line of the last update on rank 0; None elsewhere."""
         return self._run_log and self._run_log.metrics
-
-    @property
-    def played(self):
-        """Steps of this rank in the last round."""
-        return self._played
 
     def mark(self):
         """Save the state of the run for ``put_back``. Collective: every rank must call this."""
