@@ -111,7 +111,7 @@ def attempt(game, seed, args, facts):
 def score(run, args):
     """Final metrics of a run, and scores of its last weights and of a random policy: a dict."""
     last = timed_run.read_metrics(run)[-1]
-    settings, began, _ = read_start(run)
+    settings, began = read_start(run)
     reached = args.target is not None and last["games"] >= 100 and last["return_mean"] >= float(args.target)
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
     own = [word for name in (settings["env_id"], settings["policy"]) if ":" in name for word in ("--own", name)]
