@@ -87,11 +87,9 @@ def draw_predict(path, result):
         speed.set(xscale="log", yscale="log", xlabel="ranks", ylabel="steps/s of all ranks")
         speed.legend(loc="upper left", frameon=False)
         waits, sent = ([row[key] for row in rows] for key in ("wait_fraction", "allreduce_fraction"))
-        both = [wait + send for wait, send in zip(waits, sent)]
-        share.fill_between(
-            ranks, waits, color=COLOURS["wait"], alpha=0.85, linewidth=0, label="waiting for the slowest"
-        )
-        share.fill_between(ranks, waits, both, color=COLOURS["allreduce"], linewidth=0, label="exchange")
-        share.fill_between(ranks, both, 1, color="#b7d8c5", linewidth=0, label="play and learning")
+        rest = [1 - wait - send for wait, send in zip(waits, sent)]
+        colours = (COLOURS["wait"], COLOURS["allreduce"], "#b7d8c5")
+        names = ("waiting for the slowest", "exchange", "play and learning")
+        share.stackplot(ranks, waits, sent, rest, colors=colours, labels=names, linewidth=0)
         share.set(xscale="log", ylim=(0, 1), xlim=(ranks[0], ranks[-1]), xlabel="ranks", ylabel="share of the time")
         share.legend(loc="upper right")
