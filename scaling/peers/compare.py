@@ -66,14 +66,6 @@ def finish(process, seconds):
         return process.wait()
 
 
-def last_line(log):
-    """Last non-empty line of a log, for the results, without this machine's folders."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    for folder in (ENVIRONMENTS, ROOT, Path.home()):
-        text = text.replace(f"{folder}/", "")
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
-
-
 def train(name, args):
     """Run one peer. Returns its exit status."""
     peer, out, log = PEERS[name], table.RESULTS / f"{name}.jsonl", ENVIRONMENTS / f"{name}.log"
@@ -90,7 +82,7 @@ def train(name, args):
     about = json.loads(out.with_suffix(".json").read_text()) if out.exists() else {"name": name}
     about["busy_before"] = round(load, 2)
     if status:
-        about["error"] = f"exit status {status}: {last_line(log)}"
+        about["error"] = f"exit status {status}"
         print(f"{name} failed, see {log}: {about['error']}")
     out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     return status
