@@ -24,12 +24,11 @@ MEANS = ("cpu_util", "gflops")
 
 
 @contextlib.contextmanager
-def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None, keep=None):
+def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
     """Train for ``seconds``, start-up included. Context manager: the path of a temporary run folder.
 
     Args:
         launcher, nodes: as for ``start_command``.
-        environment: the ranks' environment (default: this process's).
         keep: path to move the run folder to (default: delete it).
 
     Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RuntimeError`` if it fails.
@@ -40,7 +39,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
         start = start_command(launcher_for(flags, launcher), ranks, nodes)
         line = [*start, sys.executable, "-m", "pg_mpi.train", *flags, *budget]
-        code, output, errors = run(line, environment, seconds + PATIENCE)
+        code, output, errors = run(line, seconds + PATIENCE)
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
             raise UsageError(said[0])
@@ -62,7 +61,7 @@ def stolen():
     return 0, 0
 
 
-def run(line, environment=None, limit=None, show_errors=False):
+def run(line, limit=None, show_errors=False):
     """Run a job: exit code, output and errors. The job and its ranks end when this process is stopped.
 
     ``show_errors``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be
@@ -70,7 +69,7 @@ def run(line, environment=None, limit=None, show_errors=False):
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if show_errors else subprocess.PIPE}
     try:
-        job = subprocess.Popen(line, start_new_session=True, env=environment, text=True, **pipes)
+        job = subprocess.Popen(line, start_new_session=True, text=True, **pipes)
     except OSError as error:
         raise RuntimeError(f"{line[0]} cannot be started ({error.strerror})") from None
     with job:
