@@ -8,8 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from scaling.machine import cores
-from scaling.peers.log import Log, arguments, versions
+from scaling.peers.log import Log, arguments, cores, versions
 
 ROOT = Path(__file__).parents[2]
 GAME = {

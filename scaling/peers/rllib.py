@@ -10,8 +10,7 @@ from ray.rllib.connectors.learner.frame_stacking import FrameStackingLearner
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
 
-from scaling.machine import cores
-from scaling.peers.log import USUAL_GAME, Log, arguments, versions
+from scaling.peers.log import USUAL_GAME, Log, arguments, cores, versions
 
 STACK = 4
 SCORES = "scores"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from scaling.machine import cpu_model
+from pg_mpi.files.provenance import cpu
 from scaling.measure.timed_run import read_metrics
 
 WINDOW = 100  # games; a mean over fewer does not count
@@ -57,7 +57,7 @@ def summary(run):
         "commit": start["commit"],
         "versions": start["versions"],
         "mpi": start["mpi"],
-        "cpu": cpu_model(),
+        "cpu": cpu(),
         "time": start["time"],
         "above_0": time_to(lines, 0.0, strictly=True),
         "at_15": time_to(lines, 15.0, strictly=False),
