@@ -64,28 +64,17 @@ def main(argv):
         print(f"{ranks:,} ranks", file=sys.stderr, flush=True)
         rows += [{"part": name, "ranks": ranks, **cost} for name, cost in measure(ranks, words, args.repeats).items()]
     csv = (*KIND, rows, cli.facts("scaling.measure.population", argv))
-    cli.write_result(args, "population", table(rows), {"rows": rows, "growth": growth(rows)}, table=csv)
+    cli.write_result(args, "population", table(rows), {"rows": rows}, table=csv)
     return 0
 
 
 def table(rows):
-    """A line for each part: milliseconds and MB on each number of ranks, and the power with which the time grows."""
+    """A line for each part: milliseconds and MB on each number of ranks."""
     counts = dict.fromkeys(row["ranks"] for row in rows)
-    lines = [["rank 0, ms of processor time (MB)", *(f"{n:,} ranks" for n in counts), "grows as"]]
-    for name, power in growth(rows).items():
-        cells = [f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name]
-        lines.append([PARTS[name], *cells, f"N^{power:.2f}"])
+    lines = [["rank 0, ms of processor time (MB)", *(f"{n:,} ranks" for n in counts)]]
+    for name, label in PARTS.items():
+        lines.append([label, *(f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name)])
     return markdown(lines)
-
-
-def growth(rows):
-    """The exponent of the number of ranks, by least squares of the logarithms, for each part."""
-    powers = {}
-    for name in PARTS:
-        own = [row for row in rows if row["part"] == name]
-        n, ms = (np.log([row[key] for row in own]) for key in ("ranks", "cpu_ms"))
-        powers[name] = float(np.polyfit(n, ms, 1)[0]) if len(own) > 1 else 0.0
-    return powers
 
 
 class MadeUpWorld(Alone):
