@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
-from pg_mpi.run import env_states, run_state
+from pg_mpi.run import run_state
 from pg_mpi.run.trainer import Trainer
 
 
@@ -58,24 +58,26 @@ class Bench(Trainer):
         return self._run_log and self._run_log.metrics
 
     def mark(self):
-        """Save the state of the run for ``put_back``. Collective: every rank must call this."""
+        """Save the state of this rank for ``put_back`` and ``rewind``."""
         whole = run_state.collect(self.config, self._env_spec, self._learner, self.counters)
-        states = env_states.gather(self._world, self.envs, None, self._world.size)
-        self._marked = copy.deepcopy(self._world.on_root(lambda: (whole, states)))
+        self._marked = copy.deepcopy((whole, [env.state() for env in self.envs]))
 
     def put_back(self):
         """Restore the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        whole, states = self._marked
-        run_state.restore(World(), whole, self._learner, self.counters)
-        by_index, _ = env_states.decode(*states)
-        for env in self.envs:
-            env.restore(*by_index[env.index])
+        run_state.restore(World(), self._marked[0], self._learner, self.counters)
+        self.rewind()
         self._network = self.policy.expand()
         self._phases.clear()
 
+    def rewind(self):
+        """Restore the envs to the last ``mark``, and the counters, because the newest games set a round's length."""
+        (_, facts), states = self._marked
+        for env, state in zip(self.envs, states):
+            env.restore(*state)
+        self.counters.restore(facts["counters"])
+
     def record(self):
-        """Play one round, restore the envs to its beginning, and return a ``Script`` per env."""
-        self._begun = [env.state() for env in self.envs], list(self.counters.recent)
+        """Play one round from the last ``mark``, restore the envs, and return a ``Script`` per env."""
         self.play()
         scripts = self.scripts()
         self.rewind()
@@ -89,14 +91,6 @@ class Bench(Trainer):
             Script(actions, [codes[action] for action in actions], games, env.score, env.steps)
             for env, (actions, games) in zip(self.envs, played)
         ]
-
-    def rewind(self):
-        """Restore the envs to the beginning of the recorded round, and the newest games, which set its length."""
-        states, recent = self._begun
-        for env, state in zip(self.envs, states):
-            env.restore(*state)
-        self.counters.recent.clear()
-        self.counters.recent.extend(recent)
 
 
 def emulate(envs, scripts):
