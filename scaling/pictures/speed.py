@@ -1,27 +1,10 @@
-"""Figures of steps/s: against ranks, and per part."""
+"""Figures of steps/s against ranks."""
 
 import numpy as np
 
 from pg_mpi.files.figure_file import axes_of
 from scaling.model import scaling_laws
 from scaling.pictures.frame import COLOURS, draw_phases
-
-
-def draw_parts(path, result):
-    """Draw a bar of steps/s for each part of ``scaling.measure.ceiling``, and the emulator's speed as a line.
-
-    The bar of training without an emulator is several times longer. It is cut off to keep the others readable.
-    """
-    rows, most = result["parts"][::-1], 1.3 * result["emulator_sps"]
-    with axes_of(path) as axes:
-        colours = ["0.75" if row["stub"] else "C0" for row in rows]
-        bars = axes.barh([row["label"] for row in rows], [min(row["sps"], most) for row in rows], color=colours)
-        axes.bar_label(
-            bars, [f" {'» ' if row['sps'] > most else ''}{row['sps']:,.0f}  {row['share']:.0%}" for row in rows]
-        )
-        axes.axvline(result["emulator_sps"], color="0.4", linewidth=0.8, linestyle="--")
-        axes.set(xlabel="steps/s of all ranks; % of the emulator alone", xlim=(0, 1.3 * most))
-        axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
 
 
 def draw_sweep(path, rows, ranks, sps, targets):

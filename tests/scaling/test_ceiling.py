@@ -1,7 +1,6 @@
 """``scaling.measure.ceiling``: parts replay the recorded games, stubs are undone, and results are consistent."""
 
 import dataclasses
-import importlib.util
 import json
 import sys
 
@@ -153,9 +152,7 @@ def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
     assert found["bytes_per_update"] == pytest.approx(size)  # float32: rows (16 + 7), output layer, biases, count
     assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the run folder was not removed"
     if ranks == 2:
-        folder = tmp_path / "new" / "folder"
-        assert json.loads((folder / "ceiling.json").read_text()) == found
-        assert (folder / "ceiling.png").exists() == bool(importlib.util.find_spec("matplotlib"))
+        assert json.loads((tmp_path / "new/folder/ceiling.json").read_text()) == found
 
 
 @pytest.mark.parametrize(
