@@ -7,12 +7,12 @@ message is sent, so the times are those of a rank's own work, without the networ
 
 import contextlib
 import io
-import os
 import sys
 import tempfile
 import time
 import timeit
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 
@@ -151,8 +151,7 @@ class Population:
         """Make the parts of the other groups, without content: on resume rank 0 looks only whether they are there."""
         path = checkpoint_folder.candidates(self.config.folder)[0]
         for number in range(1, self._layout.parts):
-            with open(self._layout.part(path, number), "wb"):
-                pass
+            Path(self._layout.part(path, number)).touch()
 
     def resume(self):
         """Find the checkpoint, and read and deal the states of rank 0's group."""
@@ -167,7 +166,7 @@ def measure(size, words, repeats):
     """Measure each part: name → CPU milliseconds (least of ``repeats``) and the most MB allocated at once."""
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(io.StringIO()):
-            population = Population(size, os.path.join(folder, "run"), words)
+            population = Population(size, f"{folder}/run", words)
         population.save()
         population.make_up_parts()
         return {name: _cost(getattr(population, name), repeats) for name in PARTS}

@@ -39,8 +39,7 @@ def costs(line):
 def thin(lines):
     """Select about ``POINTS`` lines of a run and its last, as rows of ``COLUMNS``."""
     every = max(1, len(lines) // POINTS)
-    kept = lines[every - 1 :: every]
-    kept += [] if kept and kept[-1] is lines[-1] else lines[-1:]
+    kept = [*lines[every - 1 : -1 : every], lines[-1]]
     return [[_short(line[column]) for column in COLUMNS] for line in kept]
 
 
