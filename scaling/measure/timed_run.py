@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
@@ -124,23 +125,17 @@ def has_updates(folder):
 def read_metrics(folder):
     """Read the lines of a run's ``metrics.jsonl``. Raises ``UsageError`` if it is missing or not of this version."""
     path = Path(folder, "metrics.jsonl")
-    try:
-        texts = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        # the last line of a running job may be incomplete
-        lines = [json.loads(text) for k, text in enumerate(texts, 1) if k < len(texts) or text.endswith("\n")]
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train") from None
-    except ValueError:
-        raise UsageError(f"{path} is damaged: a line of it is not JSON") from None
+    if not path.exists():
+        raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train")
+    lines, damaged = read_lines(str(path))
+    if damaged:
+        raise UsageError(f"{path} is damaged: a line of it is not one of metrics")
     if not lines:
         raise UsageError(f"{path} holds no update yet: train longer")
     wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps", "exchanges", "games"}
     wanted |= {"bytes_exchanged", "rss_mb", "updates_per_s", *MEANS}
     numbers = wanted - {"phase_s", "phase_max_s"}
-    if not all(
-        isinstance(line, dict) and wanted <= line.keys() and all(isinstance(line[n], (int, float)) for n in numbers)
-        for line in lines
-    ):
+    if not all(wanted <= line.keys() and all(isinstance(line[n], (int, float)) for n in numbers) for line in lines):
         raise UsageError(f"{path} is not of this version of pg_mpi: its lines lack keys such as phase_s")
     return lines
 
