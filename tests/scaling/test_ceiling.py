@@ -53,7 +53,7 @@ def update(bench):
 
 
 def test_replays_reach_the_recorded_scores(bench, scripts):
-    assert all(len(script.games) == 1 and script.games[0][1] == len(script.codes) for script in scripts)
+    assert all(len(script.games) == 2 and script.games[0][1] == len(script.codes) for script in scripts)
     assert scripts[0].codes != scripts[1].codes
     assert sum(env.preference is not None for env in bench.envs) == 1
     for replay in (

@@ -21,20 +21,17 @@ class Script:
 
     Attributes:
         actions: the policy's actions, one per step; ``codes``: the emulator's codes for them.
-        games: (score, steps) of the games that ended in it; ``score``, ``steps``: those of the unfinished game.
+        games: (score, steps) of the games that ended in it, and at last of the unfinished one.
     """
 
     actions: list
     codes: list
     games: list
-    score: float
-    steps: int
 
-    def check(self, games, score, steps):
-        """Raise ``RuntimeError`` unless a replay equals the recording."""
-        if (games, score, steps) != (self.games, self.score, self.steps):
-            there, here = [*self.games, (self.score, self.steps)], [*games, (score, steps)]
-            raise RuntimeError(f"a replay left the recorded game: (score, steps) were {there}, now {here}")
+    def check(self, games):
+        """Raise ``RuntimeError`` unless the games of a replay are those of the recording."""
+        if games != self.games:
+            raise RuntimeError(f"a replay left the recorded game: (score, steps) were {self.games}, now {games}")
 
 
 class Bench(Trainer):
@@ -86,10 +83,10 @@ class Bench(Trainer):
     def scripts(self):
         """The last round as a ``Script`` per env."""
         codes = self._env_spec.codes
-        played = [(env.trajectory.actions.tolist(), list(env.trajectory.games)) for env in self.envs]
+        played = [(env.trajectory.actions.tolist(), env) for env in self.envs]
         return [
-            Script(actions, [codes[action] for action in actions], games, env.score, env.steps)
-            for env, (actions, games) in zip(self.envs, played)
+            Script(actions, [codes[action] for action in actions], [*env.trajectory.games, (env.score, env.steps)])
+            for actions, env in played
         ]
 
 
@@ -105,7 +102,7 @@ def emulate(envs, scripts):
                 games.append((score, steps))
                 score = steps = 0
                 game.reset()
-        script.check(games, score, steps)
+        script.check([*games, (score, steps)])
 
 
 def look(envs, scripts, network=None, draw=False):
@@ -144,7 +141,7 @@ def _draw(logits, env):
 
 def _check(env, script, games, drawn):
     """Raise ``RuntimeError`` unless an env replayed its script and drew its actions, if it drew any."""
-    script.check(games, env.score, env.steps)
+    script.check([*games, (env.score, env.steps)])
     if drawn != script.actions:
         step = next(t for t, (here, there) in enumerate(zip(drawn, script.actions)) if here != there)
         raise RuntimeError(f"a replay drew another action than the recorded one at step {step}")
