@@ -14,7 +14,7 @@ from scaling.measure.ceiling import breakdown, parts, stubs
 from scaling.measure.ceiling.__main__ import main
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
-KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "bytes_per_update", "exchanges_per_update"}
+KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "env_steps"}
 QUICK = ["--seconds", "0.05", "--repeats", "1", "--json", *SMALL, "--max-frames", "1200"]
 
 
@@ -147,9 +147,6 @@ def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
     speeds = {row["part"]: row["sps"] for row in found["parts"]}
     assert found["ratio"] == speeds["train"] / speeds["emulator"] == found["train_sps"] / found["emulator_sps"]
     assert found["play_ratio"] == speeds["play"] / speeds["emulator"]
-    assert 0 < found["touched_rows"] <= found["rows"]
-    size = 4 * found["exchanges_per_update"] * ((16 + 7) * found["touched_rows"] + 16 * 7 + 16 + 7 + 1)
-    assert found["bytes_per_update"] == pytest.approx(size)  # float32: rows (16 + 7), output layer, biases, count
     assert [path.name for path in tmp_path.iterdir()] == ["new"] * (ranks == 2), "the run folder was not removed"
     if ranks == 2:
         assert json.loads((tmp_path / "new/folder/ceiling.json").read_text()) == found
