@@ -49,15 +49,10 @@ def summary(run):
     lines = read_metrics(run)
     last = lines[-1]
     return {
-        "preset": settings["preset"],
-        "seed": settings["seed"],
-        "ranks": start["ranks"],
+        **{name: settings[name] for name in ("preset", "seed")},
+        **{name: start[name] for name in ("ranks", "commit", "versions", "mpi", "time")},
         "command": " ".join(["python -m pg_mpi.train", *start["command"][1:]]),
-        "commit": start["commit"],
-        "versions": start["versions"],
-        "mpi": start["mpi"],
         "cpu": cpu(),
-        "time": start["time"],
         "above_0": time_to(lines, 0.0, strictly=True),
         "at_15": time_to(lines, 15.0, strictly=False),
         "at_18": time_to(lines, 18.0, strictly=False),
