@@ -80,9 +80,6 @@ def table(rows):
 class MadeUpWorld(Alone):
     """Rank 0 of ``size`` ranks that do what rank 0 does."""
 
-    def __init__(self, size):
-        super().__init__(0, size)
-
     def merge_(self, array, function):
         for _ in range(int(np.ceil(np.log2(self.size)))):
             array[...] = function(array.copy(), array)
@@ -124,7 +121,7 @@ class Population:
         self._trainer = Trainer(World(), self.config, self.given)
         self._trajectories = self._trainer.play()
         self._trainer.learn(self._trajectories)
-        self.world = MadeUpWorld(size)
+        self.world = MadeUpWorld(0, size)
         self._trainer._folder.unlock()  # ``resume`` locks it
         self._layout = env_states.Layout(size * self.config.envs_per_rank, size, self.group)
         self._saving = saving.Saving(RunFolder(folder), 3, lambda: None)
