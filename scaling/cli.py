@@ -16,7 +16,6 @@ from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
 from pg_mpi.files.provenance import provenance
 from pg_mpi.mpi.launch import launch_env, mpirun
-from scaling.machine import cpu_model
 
 AGAIN = 75  # exit code after a signal: the same command resumes
 positive = real(0, open_low=True)
@@ -85,7 +84,7 @@ def facts(module, argv):
     return {
         "command": command_line(module, argv),
         **{name: start[name] for name in ("commit", "time", "versions")},
-        "cpu": cpu_model(),
+        "cpu": start["versions"]["cpu"],
         "cores": mpirun.usable_threads(),
     }
 

@@ -36,12 +36,10 @@ def read_csv(path, kind, version, positive=()):
 
 
 def _value(text):
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except (TypeError, ValueError):
-            pass
-    return text
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
 
 
 def read_parts(folder, same):

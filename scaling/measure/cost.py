@@ -25,8 +25,7 @@ def parser():
         "All other flags are those of pg_mpi.train and apply to all runs. Times are measured from the end of "
         "the first update to the end of the last. The order alternates between pairs. Run nothing else meanwhile.",
     )
-    of = cli.as_text(_words)
-    p.add_argument("--of", metavar="FLAGS", type=of, required=True, help="flags to measure, such as --of=--trace")
+    p.add_argument("--of", metavar="FLAGS", type=_words, required=True, help="flags to measure, such as --of=--trace")
     cli.add_option(p, "--ranks", "N", integer(), "number of ranks", 1)
     cli.add_option(p, "--repeats", "K", integer(2), "pairs of runs, at least 2", 8)
     cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)
@@ -37,10 +36,10 @@ def main(argv):
     """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, words = cli.parse_training(parser(), argv, REFUSED)
-    flags, steps = _words(args.of), args.steps_per_rank * args.ranks
-    cli.check_flags(flags, parser(), REFUSED)
+    cli.check_flags(args.of, parser(), REFUSED)
+    steps = args.steps_per_rank * args.ranks
     words += ["--total-timesteps", str(steps)]
-    ways = {"with": [*words, *flags], "without": words}
+    ways = {"with": [*words, *args.of], "without": words}
     for flags in ways.values():
         cli.check_training(flags, args.ranks)
     cli.claim(args.out, "cost.csv", "scaling.measure.cost", argv)
@@ -51,7 +50,8 @@ def main(argv):
         rows.append({"repeat": repeat, **{way: seconds(args.ranks, ways[way], steps) for way in order}})
     found = ratio([row["with"] / row["without"] for row in rows])
     low, high = found["ci95"]
-    text = f"{args.of} takes {found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
+    takes = f"{found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
+    text = f"{shlex.join(args.of)} takes {takes}"
     columns = [{name: row[name] for name in ("repeat", *ways)} for row in rows]
     facts = cli.facts("scaling.measure.cost", argv) | found
     cli.write_result(args, "cost", text, found | {"rows": rows}, table=(*KIND, columns, facts))

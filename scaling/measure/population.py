@@ -7,11 +7,12 @@ message is sent, so the times are those of a rank's own work, without the networ
 
 import contextlib
 import io
-import os
 import sys
 import tempfile
 import time
+import timeit
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import checks, env_states, places, rank_times, round_counts, run_state, saving, start
 from pg_mpi.run.trainer import Trainer
 from scaling import cli, sweep
+from scaling.measure.alone import Alone
 from scaling.tables import markdown
 
 KIND = ("population", 1)
@@ -62,57 +64,29 @@ def main(argv):
         print(f"{ranks:,} ranks", file=sys.stderr, flush=True)
         rows += [{"part": name, "ranks": ranks, **cost} for name, cost in measure(ranks, words, args.repeats).items()]
     csv = (*KIND, rows, cli.facts("scaling.measure.population", argv))
-    cli.write_result(args, "population", table(rows), {"rows": rows, "growth": growth(rows)}, table=csv)
+    cli.write_result(args, "population", table(rows), {"rows": rows}, table=csv)
     return 0
 
 
 def table(rows):
-    """A line for each part: milliseconds and MB on each number of ranks, and the power with which the time grows."""
+    """A line for each part: milliseconds and MB on each number of ranks."""
     counts = dict.fromkeys(row["ranks"] for row in rows)
-    lines = [["rank 0, ms of processor time (MB)", *(f"{n:,} ranks" for n in counts), "grows as"]]
-    for name, power in growth(rows).items():
-        cells = [f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name]
-        lines.append([PARTS[name], *cells, f"N^{power:.2f}"])
+    lines = [["rank 0, ms of processor time (MB)", *(f"{n:,} ranks" for n in counts)]]
+    for name, label in PARTS.items():
+        lines.append([label, *(f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name)])
     return markdown(lines)
 
 
-def growth(rows):
-    """The exponent of the number of ranks, by least squares of the logarithms, for each part."""
-    powers = {}
-    for name in PARTS:
-        own = [row for row in rows if row["part"] == name]
-        n, ms = (np.log([row[key] for row in own]) for key in ("ranks", "cpu_ms"))
-        powers[name] = float(np.polyfit(n, ms, 1)[0]) if len(own) > 1 else 0.0
-    return powers
-
-
-class MadeUpWorld(World):
+class MadeUpWorld(Alone):
     """Rank 0 of ``size`` ranks that do what rank 0 does."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    def sum_(self, array):
-        array *= self.size
-        return array
-
-    def max_(self, array):
-        return array
 
     def merge_(self, array, function):
         for _ in range(int(np.ceil(np.log2(self.size)))):
             array[...] = function(array.copy(), array)
         return array
 
-    def any(self, *flags):
-        return list(map(bool, flags))
-
     def broadcast_(self, array):
         return array
-
-    def barrier(self):
-        pass
 
     def gather_blocks(self, array, each):
         """Blocks of ``each`` ranks, whose envs have numbers of their own."""
@@ -147,7 +121,7 @@ class Population:
         self._trainer = Trainer(World(), self.config, self.given)
         self._trajectories = self._trainer.play()
         self._trainer.learn(self._trajectories)
-        self.world = MadeUpWorld(size)
+        self.world = MadeUpWorld(0, size)
         self._trainer._folder.unlock()  # ``resume`` locks it
         self._layout = env_states.Layout(size * self.config.envs_per_rank, size, self.group)
         self._saving = saving.Saving(RunFolder(folder), 3, lambda: None)
@@ -174,8 +148,7 @@ class Population:
         """Make the parts of the other groups, without content: on resume rank 0 looks only whether they are there."""
         path = checkpoint_folder.candidates(self.config.folder)[0]
         for number in range(1, self._layout.parts):
-            with open(self._layout.part(path, number), "wb"):
-                pass
+            Path(self._layout.part(path, number)).touch()
 
     def resume(self):
         """Find the checkpoint, and read and deal the states of rank 0's group."""
@@ -190,18 +163,14 @@ def measure(size, words, repeats):
     """Measure each part: name → CPU milliseconds (least of ``repeats``) and the most MB allocated at once."""
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(io.StringIO()):
-            population = Population(size, os.path.join(folder, "run"), words)
+            population = Population(size, f"{folder}/run", words)
         population.save()
         population.make_up_parts()
         return {name: _cost(getattr(population, name), repeats) for name in PARTS}
 
 
 def _cost(function, repeats):
-    times = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        function()
-        times.append(time.process_time() - begun)
+    times = timeit.repeat(function, "import gc; gc.enable()", time.process_time, repeats, number=1)
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
@@ -24,12 +25,11 @@ MEANS = ("cpu_util", "gflops")
 
 
 @contextlib.contextmanager
-def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=None, keep=None):
+def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
     """Train for ``seconds``, start-up included. Context manager: the path of a temporary run folder.
 
     Args:
         launcher, nodes: as for ``start_command``.
-        environment: the ranks' environment (default: this process's).
         keep: path to move the run folder to (default: delete it).
 
     Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RuntimeError`` if it fails.
@@ -40,7 +40,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, environment=No
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
         start = start_command(launcher_for(flags, launcher), ranks, nodes)
         line = [*start, sys.executable, "-m", "pg_mpi.train", *flags, *budget]
-        code, output, errors = run(line, environment, seconds + PATIENCE)
+        code, output, errors = run(line, seconds + PATIENCE)
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
             raise UsageError(said[0])
@@ -62,7 +62,7 @@ def stolen():
     return 0, 0
 
 
-def run(line, environment=None, limit=None, show_errors=False):
+def run(line, limit=None, show_errors=False):
     """Run a job: exit code, output and errors. The job and its ranks end when this process is stopped.
 
     ``show_errors``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be
@@ -70,7 +70,7 @@ def run(line, environment=None, limit=None, show_errors=False):
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if show_errors else subprocess.PIPE}
     try:
-        job = subprocess.Popen(line, start_new_session=True, env=environment, text=True, **pipes)
+        job = subprocess.Popen(line, start_new_session=True, text=True, **pipes)
     except OSError as error:
         raise RuntimeError(f"{line[0]} cannot be started ({error.strerror})") from None
     with job:
@@ -125,23 +125,17 @@ def has_updates(folder):
 def read_metrics(folder):
     """Read the lines of a run's ``metrics.jsonl``. Raises ``UsageError`` if it is missing or not of this version."""
     path = Path(folder, "metrics.jsonl")
-    try:
-        texts = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        # the last line of a running job may be incomplete
-        lines = [json.loads(text) for k, text in enumerate(texts, 1) if k < len(texts) or text.endswith("\n")]
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train") from None
-    except ValueError:
-        raise UsageError(f"{path} is damaged: a line of it is not JSON") from None
+    if not path.exists():
+        raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train")
+    lines, damaged = read_lines(str(path))
+    if damaged:
+        raise UsageError(f"{path} is damaged: a line of it is not one of metrics")
     if not lines:
         raise UsageError(f"{path} holds no update yet: train longer")
     wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps", "exchanges", "games"}
     wanted |= {"bytes_exchanged", "rss_mb", "updates_per_s", *MEANS}
     numbers = wanted - {"phase_s", "phase_max_s"}
-    if not all(
-        isinstance(line, dict) and wanted <= line.keys() and all(isinstance(line[n], (int, float)) for n in numbers)
-        for line in lines
-    ):
+    if not all(wanted <= line.keys() and all(isinstance(line[n], (int, float)) for n in numbers) for line in lines):
         raise UsageError(f"{path} is not of this version of pg_mpi: its lines lack keys such as phase_s")
     return lines
 
@@ -174,7 +168,6 @@ def measured(lines, warmup):
         "ranks": last["ranks"],
         "sps": steps / span,
         "updates": len(rest),
-        "between_updates": [first["update"], last["update"]],
         "updates_per_s": len(rest) / span,
         "bytes_per_update": (last["bytes_exchanged"] - first["bytes_exchanged"]) / len(rest),
         "exchanges_per_update": (last["exchanges"] - first["exchanges"]) / len(rest),

@@ -2,7 +2,7 @@
 
 import json
 import os
-import re
+from itertools import takewhile
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
@@ -12,8 +12,6 @@ from pg_mpi.files.figure_file import check_picture, picture
 from pg_mpi.files.trace_file import PLAY
 from scaling import cli
 from scaling.pictures import timeline
-
-NAME = re.compile(r"host-.+-start-(\d+)\.json")
 
 
 def parser():
@@ -60,15 +58,14 @@ def main(argv):
 def merge(run, start=None):
     """Merge the events of all ranks of one start, sorted by time. Raises ``UsageError`` if there are none."""
     files = {}
-    for path in Path(run, "trace").glob("host-*.json"):
-        if named := NAME.fullmatch(path.name):
-            files.setdefault(int(named[1]), []).append(path)
+    for path in sorted(Path(run, "trace").glob("host-*-start-[0-9]*.json")):
+        files.setdefault(int(path.stem.rpartition("-")[2]), []).append(path)
     if not files:
         raise UsageError(f"{run} has no traces: train it with --trace")
     start = max(files) if start is None else start
     if start not in files:
         raise UsageError(f"{run} has no trace of start {start}: its starts are {', '.join(map(str, sorted(files)))}")
-    events = [event for path in sorted(files[start]) for event in read(path)]
+    events = [event for path in files[start] for event in read(path)]
     return sorted(events, key=lambda event: event.get("ts", -1e18))
 
 
@@ -77,15 +74,11 @@ def read(path):
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines or lines[0] != "[":
         raise UsageError(f"{path} is not a trace of pg_mpi: train again with --trace")
-    events = []
-    for line in lines[1:]:
-        if not line.endswith("},"):
-            break  # an incomplete line
-        try:
-            events.append(dict(json.loads(line[:-1])))
-        except (ValueError, TypeError):
-            raise UsageError(f"{path} is damaged: train again with --trace") from None
-    return events
+    whole = takewhile(lambda line: line.endswith("},"), lines[1:])
+    try:
+        return [dict(json.loads(line[:-1])) for line in whole]
+    except (ValueError, TypeError):
+        raise UsageError(f"{path} is damaged: train again with --trace") from None
 
 
 def _blocks(events):

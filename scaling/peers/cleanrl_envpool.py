@@ -10,8 +10,6 @@ from torch.distributions import Categorical
 
 from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
-GAME = USUAL_GAME | {"emulator": "EnvPool, Pong-v5"}
-
 
 class Settings(NamedTuple):
     """Hyperparameters. The defaults are those that CleanRL publishes for all Atari games."""
@@ -155,7 +153,7 @@ def main():
         name=f"EnvPool PPO, CleanRL's settings for {args.settings.capitalize()}, our own re-writing",
         settings=f"{settings.envs} envs, {settings.steps} steps, "
         f"{settings.epochs} epochs, {settings.minibatches} minibatches, clip {settings.clip}",
-        game=GAME,
+        game=USUAL_GAME | {"emulator": "EnvPool, Pong-v5"},
         versions=versions("envpool", "torch", "numpy"),
     )
     torch.manual_seed(args.seed)

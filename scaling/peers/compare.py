@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from scaling.peers import table
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = Path(os.environ.get("PEERS_DIR", ROOT / ".peers")).absolute()
 BUSY = 0.1  # cores used by other processes, above which times are unreliable
 PATIENCE = 600  # seconds that a peer may take to end after its time
 
@@ -66,20 +66,12 @@ def finish(process, seconds):
         return process.wait()
 
 
-def last_line(log):
-    """Last non-empty line of a log, for the results, without this machine's folders."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    for folder in (log.parent.absolute(), ROOT, Path.home()):
-        text = text.replace(f"{folder}/", "")
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
-
-
 def train(name, args):
     """Run one peer. Returns its exit status."""
-    peer, out, log = PEERS[name], args.results / f"{name}.jsonl", args.environments / f"{name}.log"
-    python = (args.environments / peer.environment / "bin" / "python").absolute()
+    peer, out, log = PEERS[name], table.RESULTS / f"{name}.jsonl", ENVIRONMENTS / f"{name}.log"
+    python = ENVIRONMENTS / peer.environment / "bin" / "python"
     command = [python, "-m", f"scaling.peers.{peer.module}", "--seconds", str(args.seconds)]
-    command += ["--seed", str(args.seed), "--out", out.absolute(), *peer.flags]
+    command += ["--seed", str(args.seed), "--out", out, *peer.flags]
     for old in (out, out.with_suffix(".json")):
         old.unlink(missing_ok=True)
     load = busy()
@@ -90,7 +82,7 @@ def train(name, args):
     about = json.loads(out.with_suffix(".json").read_text()) if out.exists() else {"name": name}
     about["busy_before"] = round(load, 2)
     if status:
-        about["error"] = f"exit status {status}: {last_line(log)}"
+        about["error"] = f"exit status {status}"
         print(f"{name} failed, see {log}: {about['error']}")
     out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     return status
@@ -101,22 +93,19 @@ def main():
     parser.add_argument("peers", nargs="*", metavar="PEER", help=f"peers to run: {', '.join(PEERS)} (default: all)")
     parser.add_argument("--seconds", type=float, required=True, help="wall-clock seconds of each peer")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--environments", type=Path, default=os.environ.get("PEERS_DIR", ROOT / ".peers"))
     parser.add_argument("--anyway", action="store_true", help="run even if other processes use the machine")
-    table.add_folders(parser)
     args = parser.parse_args()
     for name in args.peers:
         if name not in PEERS:
             parser.error(f"no peer {name}: choose from {', '.join(PEERS)}")
     names = args.peers or list(PEERS)
-    missing = {p.environment for p in map(PEERS.get, names) if not (args.environments / p.environment / "bin").exists()}
+    missing = {p.environment for p in map(PEERS.get, names) if not (ENVIRONMENTS / p.environment / "bin").exists()}
     if missing:
-        parser.error(f"not set up in {args.environments}: run scaling/peers/setup.sh {' '.join(sorted(missing))}")
+        parser.error(f"not set up in {ENVIRONMENTS}: run scaling/peers/setup.sh {' '.join(sorted(missing))}")
     if (load := busy()) > BUSY and not args.anyway:
         parser.error(f"other processes use {load:.2f} cores: wait, or give --anyway")
-    args.results.mkdir(parents=True, exist_ok=True)
     failed = [name for name in names if train(name, args)]
-    table.write(args.results, args.readme)
+    table.write()
     return bool(failed)
 
 

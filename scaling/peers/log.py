@@ -3,12 +3,12 @@
 import argparse
 import importlib.metadata
 import json
+import os
 import platform
 import time
 from collections import deque
 from pathlib import Path
 
-from scaling.machine import cores, cpu_model
 from scaling.peers import START
 
 WINDOW = 100  # games per mean
@@ -34,6 +34,17 @@ def arguments(description):
     return parser
 
 
+def cores():
+    """Number of hardware threads that this process may use (Linux)."""
+    return len(os.sched_getaffinity(0))
+
+
+def cpu():
+    """The processor's name (Linux)."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def versions(*packages):
     """Versions of Python and of installed packages."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
@@ -47,7 +58,7 @@ class Log:
         self._scores, self._games, self._seconds = deque(maxlen=WINDOW), 0, args.seconds
         self._written, self._due = -1, 0.0
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        about |= {"seconds": args.seconds, "seed": args.seed, "cores": cores(), "cpu": cpu_model()}
+        about |= {"seconds": args.seconds, "seed": args.seed, "cores": cores(), "cpu": cpu()}
         args.out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         self._file = open(args.out, "w", encoding="utf-8")  # noqa: SIM115 held until the process ends
 

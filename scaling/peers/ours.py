@@ -8,8 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from scaling.machine import cores
-from scaling.peers.log import Log, arguments, versions
+from scaling.peers.log import Log, arguments, cores, versions
 
 ROOT = Path(__file__).parents[2]
 GAME = {
@@ -60,9 +59,8 @@ def main():
     )
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
-        flags = {"preset": args.preset, "seed": args.seed, "run-dir": run}
         command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(cores()), "pg_mpi.train"]
-        command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+        command += ["--preset", args.preset, "--seed", str(args.seed), "--run-dir", str(run)]
         with subprocess.Popen(command, cwd=ROOT) as job:
             follow(job, run / "metrics.jsonl", log)
             job.send_signal(signal.SIGTERM)  # the launcher saves a checkpoint and ends

@@ -14,7 +14,6 @@ from sf_examples.atari.train_atari import parse_atari_args
 from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
 FRAME_SKIP = 4
-GAME = USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"}
 
 
 def make_pong(name, cfg, env_config, render_mode=None):
@@ -49,7 +48,7 @@ def main():
             name="Sample Factory APPO",
             settings=f"its Atari example's: {cfg.num_workers} workers, rollouts of {cfg.rollout}, {cfg.num_epochs} "
             f"epochs, batches of {cfg.batch_size}",
-            game=GAME,
+            game=USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"},
             versions=versions("sample-factory", "torch", "gymnasium", "ale-py", "numpy"),
         )
         cfg, runner = make_runner(cfg)

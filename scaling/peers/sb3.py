@@ -9,7 +9,6 @@ from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
 SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules anneal to zero; the time budget ends earlier
 VEC_ENVS = {"subproc": SubprocVecEnv, "dummy": DummyVecEnv}
-GAME = USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"}
 
 
 class Report(BaseCallback):
@@ -34,7 +33,7 @@ def main():
         args,
         name="Stable-Baselines3 PPO",
         settings=f"RL-Zoo's for Atari: 8 envs ({args.vec_env}), 128 steps, 4 epochs, batches of 256",
-        game=GAME,
+        game=USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"},
         versions=versions("stable-baselines3", "torch", "gymnasium", "ale-py", "numpy"),
     )
     # the prefix makes every subprocess import ale_py, which registers the game there

@@ -7,31 +7,32 @@ Scores are those at the times when the fastest pg_mpi preset reached 0 and 18, a
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 from scaling.tables import markdown
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results"
+RESULTS, README = HERE / "results", HERE / "README.md"
 TARGETS = (0, 18)  # mean scores of 100 games
 MARKS = "<!-- results: written by scaling.peers.table -->", "<!-- end of results -->"
 
 
-def read(results):
-    """Read [(settings, lines)] from a folder, fastest first."""
+def read():
+    """Read [(settings, lines)] of all peers, fastest first."""
     runs = []
-    for path in sorted(results.glob("*.json")):
+    for path in sorted(RESULTS.glob("*.json")):
         lines = path.with_suffix(".jsonl")
         text = lines.read_text(encoding="utf-8") if lines.exists() else ""
         runs.append((json.loads(path.read_text(encoding="utf-8")), [json.loads(line) for line in text.splitlines()]))
-    return sorted(runs, key=lambda run: -(speed(run[1]) or 0))
+    return sorted(runs, key=lambda run: -speed(run[1]))
 
 
 def speed(lines):
     """Agent steps per second from the first line with steps to the last, start-up excluded."""
     first, last = (next((line for line in order if line["env_steps"]), None) for order in (lines, lines[::-1]))
     if not first:
-        return None
+        return 0.0
     if first is last:  # a single report: start-up is included
         return last["env_steps"] / last["wall_s"]
     return (last["env_steps"] - first["env_steps"]) / (last["wall_s"] - first["wall_s"])
@@ -51,26 +52,26 @@ def _score(line):
 
 
 def reached(lines, target):
-    """Seconds until 100 games first average ``target``, or None."""
+    """Seconds until 100 games first average ``target``, or infinity."""
     times = (line["wall_s"] for line in lines if line["games"] >= 100 and line["return_mean"] >= target)
-    return next(times, None)
+    return next(times, math.inf)
 
 
 def ours(runs, target):
-    """Seconds until the fastest pg_mpi run reached ``target``, or None."""
-    times = [reached(lines, target) for about, lines in runs if about["name"].startswith("pg_mpi")]
-    return min((time for time in times if time is not None), default=None)
+    """Seconds until the fastest pg_mpi run reached ``target``, or infinity."""
+    times = (reached(lines, target) for about, lines in runs if about["name"].startswith("pg_mpi"))
+    return min(times, default=math.inf)
 
 
 def _seconds(time):
-    return "not reached" if time is None else f"{time:,.0f} s"
+    return f"{time:,.0f} s" if time < math.inf else "not reached"
 
 
 def scores(runs):
     """Table of speeds and scores."""
     rows, moments = [], [(ours(runs, target), f", pg_mpi at {target}") for target in TARGETS]
     moments.append((min(about["seconds"] for about, lines in runs if lines), ""))
-    moments = [(time, where) for time, where in moments if time is not None]
+    moments = [(time, where) for time, where in moments if time < math.inf]
     for about, lines in runs:
         if "error" in about:
             rows.append([about["name"], about["error"], *[""] * (2 + len(moments) + len(TARGETS))])
@@ -80,7 +81,7 @@ def scores(runs):
         first = f"{lines[0]['wall_s']:,.0f} s"
         then = [score(about, lines, time) for time, _ in moments]
         when = [_seconds(reached(lines, target)) for target in TARGETS]
-        rows.append([about["name"], f"{speed(lines) or 0:,.0f}", first, *then, *when, end])
+        rows.append([about["name"], f"{speed(lines):,.0f}", first, *then, *when, end])
     then = [f"score at {time:,.0f} s{where}" for time, where in moments]
     when = [f"{target} reached after" for target in TARGETS]
     return markdown([["", "steps/s", "first report", *then, *when, "end"], *rows])
@@ -106,28 +107,16 @@ def settings(runs):
     return "\n".join(lines)
 
 
-def write(results, readme):
-    """Write the tables between the marks in ``readme``."""
-    runs = read(results)
+def write():
+    """Write the tables between the marks in the README."""
+    runs = read()
     parts = [scores(runs), games(runs), settings(runs)] if runs else ["Not measured yet."]
-    text = readme.read_text(encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
     before, rest = text.split(MARKS[0])
     after = rest.split(MARKS[1])[1]
-    readme.write_text("\n\n".join([before + MARKS[0], *parts, MARKS[1] + after]), encoding="utf-8")
-
-
-def add_folders(parser):
-    """Add the options that ``compare`` shares with this module."""
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the peers' results")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="page that holds the tables")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_folders(parser)
-    args = parser.parse_args()
-    write(args.results, args.readme)
+    README.write_text("\n\n".join([before + MARKS[0], *parts, MARKS[1] + after]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    write()

@@ -1,6 +1,14 @@
 """Figures of scores against time."""
 
+import numpy as np
+
 from pg_mpi.files.figure_file import axes_of
+
+
+def _curve(result, column):
+    """A column of a result's curve and the scores, two arrays without the lines before the first game's end."""
+    place, mean = (result["columns"].index(name) for name in (column, "return_mean"))
+    return np.array([(line[place], line[mean]) for line in result["curve"] if line[mean] is not None]).reshape(-1, 2).T
 
 
 def draw_search(path, groups):
@@ -14,10 +22,9 @@ def draw_search(path, groups):
     with axes_of(path) as axes:
         for number, (name, results) in enumerate(groups.items()):
             for result in results:
-                place, mean = (result["columns"].index(each) for each in (column, "return_mean"))
-                points = [(line[place] / unit, line[mean]) for line in result["curve"] if line[mean] is not None]
+                costs, scores = _curve(result, column)
                 named = name if result is results[0] else None
-                axes.plot(*zip(*points), color=f"C{number}", linewidth=1.2, alpha=0.8, label=named)
+                axes.plot(costs / unit, scores, color=f"C{number}", linewidth=1.2, alpha=0.8, label=named)
         for score in (0, 18):
             axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
         title = "Atari Pong from scratch, a line for each seed"
@@ -31,17 +38,11 @@ def draw_virtual(path, results):
         from matplotlib import colormaps
 
         for place, result in enumerate(sorted(results, key=lambda result: result["ranks"])):
-            seconds, mean = (result["columns"].index(name) for name in ("wall_s", "return_mean"))
-            points = [(line[seconds], line[mean]) for line in result["curve"] if line[mean] is not None]
-            if points:
-                times, scores = zip(*points)
-                colour = colormaps["viridis"](0.95 * place / max(1, len(results) - 1))
-                wall.plot(times, scores, color=colour, label=f"{result['ranks']} ranks")
-                cores.plot(
-                    [t * min(result["ranks"], result["cores_shared"] or result["ranks"]) / 3600 for t in times],
-                    scores,
-                    color=colour,
-                )
+            seconds, scores = _curve(result, "wall_s")
+            colour = colormaps["viridis"](0.95 * place / max(1, len(results) - 1))
+            wall.plot(seconds, scores, color=colour, label=f"{result['ranks']} ranks")
+            used = min(result["ranks"], result["cores_shared"] or result["ranks"])
+            cores.plot(seconds * used / 3600, scores, color=colour)
         for axes in (wall, cores):
             for score in (0, results[0]["target"]):
                 axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)

@@ -1,27 +1,10 @@
-"""Figures of steps/s: against ranks, and per part."""
+"""Figures of steps/s against ranks."""
 
 import numpy as np
 
 from pg_mpi.files.figure_file import axes_of
 from scaling.model import scaling_laws
 from scaling.pictures.frame import COLOURS, draw_phases
-
-
-def draw_parts(path, result):
-    """Draw a bar of steps/s for each part of ``scaling.measure.ceiling``, and the emulator's speed as a line.
-
-    The bar of training without an emulator is several times longer. It is cut off to keep the others readable.
-    """
-    rows, most = result["parts"][::-1], 1.3 * result["emulator_sps"]
-    with axes_of(path) as axes:
-        colours = ["0.75" if row["stub"] else "C0" for row in rows]
-        bars = axes.barh([row["label"] for row in rows], [min(row["sps"], most) for row in rows], color=colours)
-        axes.bar_label(
-            bars, [f" {'» ' if row['sps'] > most else ''}{row['sps']:,.0f}  {row['share']:.0%}" for row in rows]
-        )
-        axes.axvline(result["emulator_sps"], color="0.4", linewidth=0.8, linestyle="--")
-        axes.set(xlabel="steps/s of all ranks; % of the emulator alone", xlim=(0, 1.3 * most))
-        axes.set_title(f"What each part costs: {result['preset']}, {result['ranks']} ranks")
 
 
 def draw_sweep(path, rows, ranks, sps, targets):
@@ -87,11 +70,9 @@ def draw_predict(path, result):
         speed.set(xscale="log", yscale="log", xlabel="ranks", ylabel="steps/s of all ranks")
         speed.legend(loc="upper left", frameon=False)
         waits, sent = ([row[key] for row in rows] for key in ("wait_fraction", "allreduce_fraction"))
-        both = [wait + send for wait, send in zip(waits, sent)]
-        share.fill_between(
-            ranks, waits, color=COLOURS["wait"], alpha=0.85, linewidth=0, label="waiting for the slowest"
-        )
-        share.fill_between(ranks, waits, both, color=COLOURS["allreduce"], linewidth=0, label="exchange")
-        share.fill_between(ranks, both, 1, color="#b7d8c5", linewidth=0, label="play and learning")
+        rest = [1 - wait - send for wait, send in zip(waits, sent)]
+        colours = (COLOURS["wait"], COLOURS["allreduce"], "#b7d8c5")
+        names = ("waiting for the slowest", "exchange", "play and learning")
+        share.stackplot(ranks, waits, sent, rest, colors=colours, labels=names, linewidth=0)
         share.set(xscale="log", ylim=(0, 1), xlim=(ranks[0], ranks[-1]), xlabel="ranks", ylabel="share of the time")
         share.legend(loc="upper right")

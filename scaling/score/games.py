@@ -6,15 +6,13 @@ files are not run again.
 """
 
 import json
-import shutil
 import statistics
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import duration, integer, real, span
-from pg_mpi.files.atomic_file import write_json, write_text
+from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 from scaling import cli
@@ -69,30 +67,12 @@ def main(argv):
         make_folder(args.runs, "--runs")
         for seed in args.seeds:
             for game in games:
-                attempt(task_of(args, game, seed), args, facts)
+                attempt(game, seed, args, facts)
     results = read_results(args.out)
     if not results:
         raise UsageError(f"{args.out} holds no result: run without --table to train, or give another --out")
     print(table(list(results.values())))
     return 0
-
-
-class Task(NamedTuple):
-    """One run: its result file, run folder, file that marks it as begun, and training flags."""
-
-    result: Path
-    run: Path
-    begun: Path
-    game: str
-    seed: int
-    words: list
-
-
-def task_of(args, game, seed):
-    """The ``Task`` of a game and a seed."""
-    label = f"{short(game)}-s{seed}"
-    paths = (Path(args.out, f"{label}.json"), Path(args.runs, label), Path(args.runs, f"{label}.begun"))
-    return Task(*paths, game, seed, words_of(args, game, seed))
 
 
 def words_of(args, game, seed):
@@ -106,60 +86,50 @@ def short(game):
     return game.rsplit("/", 1)[-1].replace(":", "-")
 
 
-def attempt(task, args, facts):
-    """Train, score and write the result, unless it exists. Raises ``UsageError`` if it has other settings."""
-    wanted = {"env_id": task.game, "preset": args.preset, "ranks": args.ranks, "flags": task.words}
-    if there := read_results(args.out).get(task.result):
+def attempt(game, seed, args, facts):
+    """Train, score and write the result, unless it exists. An interrupted run is repeated from the start.
+
+    Raises ``UsageError`` if the result has other settings or the run folder another run, and ``RuntimeError`` if
+    training fails.
+    """
+    label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
+    place, run = Path(args.out, f"{label}.json"), Path(args.runs, label)
+    wanted = {"env_id": game, "preset": args.preset, "ranks": args.ranks, "flags": words}
+    if there := read_results(args.out).get(place):
         for name, value in wanted.items():
             if there.get(name, value) != value:
-                raise UsageError(f"{task.result} has {name} {there[name]}, not {value}: give another --out")
+                raise UsageError(f"{place} has {name} {there[name]}, not {value}: give another --out")
         return
-    train(task, args)
-    write_json(str(task.result), {**score(task, args), "flags": task.words, **facts}, indent=None)
-    task.begun.unlink(missing_ok=True)
+    if run.exists():
+        raise UsageError(f"{run} exists, but its result is not in {args.out}: move it away, or give another --runs")
+    print(f"{label}: training", file=sys.stderr, flush=True)
+    with timed_run.trained(args.ranks, words, duration(args.limit), keep=run) as folder:
+        result = {"env_id": game, "seed": seed, "preset": args.preset, **score(folder, args)}
+        write_json(str(place), {**result, "flags": words, **facts}, indent=None)
 
 
-def train(task, args):
-    """Train from scratch into a run folder whose result does not exist yet.
-
-    An interrupted run, marked as begun, is deleted and repeated, because its seconds would be wrong. Raises
-    ``UsageError`` if the folder holds another run, and ``RuntimeError`` if training fails.
-    """
-    if task.run.exists():
-        if not task.begun.exists():
-            raise UsageError(
-                f"{task.run} exists, but its result is not in {args.out}: move it away, or give another --runs"
-            )
-        shutil.rmtree(task.run)
-    write_text(str(task.begun), f"{args.out}\n")
-    words = [*task.words, "--run-dir", str(task.run), "--resume", "never"]
-    start(args.ranks, "pg_mpi.train", *words, codes=(0, timed_run.STOPPED))
-
-
-def start(ranks, *words, codes=(0,)):
-    """Run a module on some ranks and return its output. Raises ``RuntimeError`` for exit codes not in ``codes``."""
-    command = [*mpirun_command(ranks), sys.executable, "-m", *words]
-    print("$", " ".join(["mpirun", "-n", str(ranks), "python", "-m", *words]), file=sys.stderr, flush=True)
-    code, output, _ = timed_run.run(command, show_errors=True)
-    if code not in codes:
-        raise RuntimeError(f"exit code {code} of {' '.join(words[:3])} ...")
-    return output
-
-
-def score(task, args):
+def score(run, args):
     """Final metrics of a run, and scores of its last weights and of a random policy: a dict."""
-    last = timed_run.read_metrics(task.run)[-1]
-    settings, began, _ = read_start(task.run)
-    own = [word for name in (task.game, settings["policy"]) if ":" in name for word in ("--own", name)]
-    scores = {}
-    for kind, way in (("trained", []), ("random", ["--random"])):
-        words = (str(task.run), "--games", str(args.played), *way, *own, "--json")
-        reply = json.loads(start(args.ranks, "pg_mpi.evaluate", *words).splitlines()[-1])
-        scores[kind] = {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
+    last = timed_run.read_metrics(run)[-1]
+    settings, began = read_start(run)
     reached = args.target is not None and last["games"] >= 100 and last["return_mean"] >= float(args.target)
-    setup = {"env_id": task.game, "seed": task.seed, "preset": args.preset, "reached": reached, "mpi": began["mpi"]}
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
-    return {**setup, **kept, **scores}
+    own = [word for name in (settings["env_id"], settings["policy"]) if ":" in name for word in ("--own", name)]
+    scores = {
+        "trained": evaluate(args.ranks, run, "--games", str(args.played), *own),
+        "random": evaluate(args.ranks, run, "--games", str(args.played), *own, "--random"),
+    }
+    return {"reached": reached, "mpi": began["mpi"], **kept, **scores}
+
+
+def evaluate(ranks, run, *words):
+    """Scores of full games by ``pg_mpi.evaluate`` on some ranks: a dict. Raises ``RuntimeError`` if it fails."""
+    command = [*mpirun_command(ranks), sys.executable, "-m", "pg_mpi.evaluate", str(run), *words, "--json"]
+    code, output, _ = timed_run.run(command, show_errors=True)
+    if code:
+        raise RuntimeError(f"exit code {code} of pg_mpi.evaluate {run}")
+    reply = json.loads(output.splitlines()[-1])
+    return {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
 
 
 def read_results(folder):

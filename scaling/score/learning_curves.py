@@ -3,19 +3,18 @@
 import json
 from pathlib import Path
 
-from scaling.machine import cpu_model
+from pg_mpi.files.provenance import cpu
 from scaling.measure.timed_run import read_metrics
 
-TARGETS = (0.0, 15.0, 18.0)
 WINDOW = 100  # games; a mean over fewer does not count
 POINTS = 60  # of a thinned curve
 COLUMNS = ("wall_s", "env_steps", "games", "return_mean", "length_mean", "entropy", "approx_kl", "rss_mb")
 
 
 def read_start(run):
-    """(settings, facts of the first start, number of starts) of a run folder."""
+    """(settings, facts of the first start) of a run folder."""
     config = json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))
-    return config["settings"], config["starts"][0], len(config["starts"])
+    return config["settings"], config["starts"][0]
 
 
 def time_to(lines, target, strictly):
@@ -37,33 +36,26 @@ def costs(line):
     return {**found, "core_s": line["wall_s"] * line["ranks"]}
 
 
-def thin(lines, points=POINTS):
-    """Select about ``points`` lines of a run and its last, as rows of ``COLUMNS``."""
-    every = max(1, len(lines) // points)
-    kept = lines[every - 1 :: every]
-    kept += [] if kept and kept[-1] is lines[-1] else lines[-1:]
+def thin(lines):
+    """Select about ``POINTS`` lines of a run and its last, as rows of ``COLUMNS``."""
+    every = max(1, len(lines) // POINTS)
+    kept = [*lines[every - 1 : -1 : every], lines[-1]]
     return [[_short(line[column]) for column in COLUMNS] for line in kept]
 
 
 def summary(run):
     """Summarise a run folder: a JSON-able dict."""
-    settings, start, starts = read_start(run)
+    settings, start = read_start(run)
     lines = read_metrics(run)
     last = lines[-1]
     return {
-        "preset": settings["preset"],
-        "seed": settings["seed"],
-        "ranks": start["ranks"],
+        **{name: settings[name] for name in ("preset", "seed")},
+        **{name: start[name] for name in ("ranks", "commit", "versions", "mpi", "time")},
         "command": " ".join(["python -m pg_mpi.train", *start["command"][1:]]),
-        "commit": start["commit"],
-        "versions": start["versions"],
-        "mpi": start["mpi"],
-        "cpu": cpu_model(),
-        "time": start["time"],
-        "starts": starts,
-        "above_0": time_to(lines, TARGETS[0], strictly=True),
-        "at_15": time_to(lines, TARGETS[1], strictly=False),
-        "at_18": time_to(lines, TARGETS[2], strictly=False),
+        "cpu": cpu(),
+        "above_0": time_to(lines, 0.0, strictly=True),
+        "at_15": time_to(lines, 15.0, strictly=False),
+        "at_18": time_to(lines, 18.0, strictly=False),
         "end": costs(last) | {key: last[key] for key in ("return_mean", "sps_total", "rss_mb", "exchanges")},
         "columns": list(COLUMNS),
         "curve": thin(lines),

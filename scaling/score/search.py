@@ -117,7 +117,7 @@ def run_all(jobs, slots, out):
                 if waiting and slot not in running:
                     running[slot] = Run(waiting.pop(), slot)
             time.sleep(0.2)
-            for slot in [slot for slot, run in running.items() if run.ended()]:
+            for slot in [slot for slot, run in running.items() if run.process.poll() is not None]:
                 run = running.pop(slot)
                 label = f"{run.job['name']}, seed {run.job['seed']}"
                 with timed_run.reported(failed, run.job, label), open(out, "a", encoding="utf-8") as file:
@@ -148,15 +148,12 @@ class Run:
         line = [*start, sys.executable, "-m", "pg_mpi.train", *shlex.split(job["flags"]), *flags]
         with open(f"{self._folder.name}/errors", "w") as errors:
             pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors}
-            self._process = subprocess.Popen(list(map(str, line)), start_new_session=True, **pipes)
-
-    def ended(self):
-        return self._process.poll() is not None
+            self.process = subprocess.Popen(list(map(str, line)), start_new_session=True, **pipes)
 
     def result(self):
         """The job with its summary. Raises ``RuntimeError`` if it failed."""
         with self._folder as folder:
-            code, timed = self._process.returncode, "--max-walltime" in self.job["flags"]
+            code, timed = self.process.returncode, "--max-walltime" in self.job["flags"]
             if code and not (timed and code == timed_run.STOPPED):
                 errors = Path(folder, "errors").read_text(encoding="utf-8", errors="replace")
                 raise RuntimeError(f"exit code {code}: {errors[-500:]}")
@@ -166,7 +163,7 @@ class Run:
     def end(self):
         """Stop the training."""
         with self._folder:
-            timed_run.end(self._process)
+            timed_run.end(self.process)
 
 
 def read_results(out):

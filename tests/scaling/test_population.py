@@ -2,18 +2,7 @@
 
 import json
 
-import pytest
-
 from scaling.measure import population
-
-
-def test_growth_is_the_slope_of_the_logarithms():
-    rows = [
-        {"part": part, "ranks": ranks, "cpu_ms": 3 * ranks**power}
-        for part, power in zip(population.PARTS, (0, 0.5, 1, 2))
-        for ranks in (1000, 10_000, 100_000)
-    ]
-    assert list(population.growth(rows).values()) == pytest.approx([0, 0.5, 1, 2])
 
 
 def test_memory_of_rank_0_does_not_grow(capsys):

@@ -232,7 +232,7 @@ def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message
 
 
 @pytest.mark.parametrize(
-    "text, message", [("{}\n", "is not of this version"), ("{\n", "is damaged"), ("", "no update yet")]
+    "text, message", [('{"update": 1}\n', "is not of this version"), ("{\n", "is damaged"), ("", "no update yet")]
 )
 def test_bad_metrics_are_refused_with_one_line(tmp_path, text, message):
     (tmp_path / "metrics.jsonl").write_text(text)

@@ -24,12 +24,12 @@ from pg_mpi.policy import interface
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.network import Network
 from pg_mpi.policy.sparse_mlp import SparseMLP
-from scaling.measure.ceiling.stubs import StubWorld
+from scaling.measure.alone import Alone
 from scaling.model.virtual.world import VirtualWorld
 
 IMPLEMENTATIONS = {
     Collectives: [World, VirtualWorld],
-    Divisible: [World, StubWorld],
+    Divisible: [World, Alone],
     OptimizerStep: [WholeStep, DividedStep],
     EnvSpec: [AtariSpec, GymSpec],
     Environment: [AtariGame, GymEnv],

@@ -10,7 +10,6 @@ from pg_mpi.mpi.launch import mpirun
 from scaling import cli
 from scaling.measure import timed_run
 from scaling.measure.ceiling import breakdown
-from scaling.pictures import speed
 
 #: Training settings that cannot be given here: how long to train, and where.
 REFUSED = {"run_dir", "total_timesteps", "max_walltime", "target_return", "track", "expect_ranks", "elastic"}
@@ -22,16 +21,16 @@ def parser():
     p = cli.parser(
         "scaling.measure.ceiling",
         "Measure the emulator alone, then with one more part of playing at a time, then training, then "
-        "training with one part replaced by a stub. The table lists the cost of each part and its speed relative to "
-        "the emulator. The command starts its own ranks: run it without mpirun.",
+        "training with a stub in place of the exchange. The table lists the cost of each part and its speed relative "
+        "to the emulator. The command starts its own ranks: run it without mpirun.",
         "All other flags are those of pg_mpi.train: --resume RUN measures with the policy of another run, "
-        "--envs-per-rank 8 --sync steps with fixed steps. Takes about 10 x SECONDS x REPEATS. Start-up is reported "
+        "--envs-per-rank 8 --sync steps with fixed steps. Takes about 8 x SECONDS x REPEATS. Start-up is reported "
         "separately. Run nothing else on the machine meanwhile.",
     )
     cli.add_option(p, "--ranks", "N", integer(), "MPI ranks (default: one per usable hardware thread)")
     cli.add_option(p, "--seconds", "S", cli.positive, "length of each measurement", 5)
     cli.add_option(p, "--repeats", "R", integer(), "measurements of each part", 4)
-    return cli.add_shared(p, "also write ceiling.json and ceiling.png there (extra: plot)", preset=True)
+    return cli.add_shared(p, "also write ceiling.json there", preset=True)
 
 
 def prepare(argv):
@@ -59,7 +58,7 @@ def main(argv):
         **cli.facts("scaling.measure.ceiling", argv),
         **measured,
     }
-    cli.write_result(args, "ceiling", breakdown.table(result), result, saved=result, draw=(speed.draw_parts, result))
+    cli.write_result(args, "ceiling", breakdown.table(result), result, saved=result)
     return 0
 
 

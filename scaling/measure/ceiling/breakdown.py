@@ -10,8 +10,6 @@ PARTS = (
     ("sampling", "+ sampling", "inference"),
     ("play", "+ recording: full play", "sampling"),
     ("train", "+ learning: training", "play"),
-    ("no_emulator", "training, stub: recorded screens", "train"),
-    ("no_policy", "training, stub: recorded actions", "train"),
     ("no_exchange", "training, stub: ranks alone", "train"),
 )
 
@@ -70,15 +68,11 @@ def table(result):
             f"{row['label']:<34}{row['sps']:>9,.0f}{row['us_per_step']:>9.1f}{row['cost_us']:>8.1f}"
             f"{row['share']:>13.1%}{row['spread']:>8.1%}"
         )
-    shares = sorted(result["phase_share"].items(), key=lambda item: -item[1])
     lines += [
         "",
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
         f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "
-        f"{result['fastest']['ratio']:.1%}. A stub's own µs are the cost of its part in training.",
-        "phases of training: " + ", ".join(f"{name} {share:.1%}" for name, share in shares if share >= 0.0005),
-        f"an update: {result['exchanges_per_update']:.1f} exchanges, {result['bytes_per_update'] / 1e6:.2f} MB from "
-        f"each rank, {result['touched_rows']:,.0f} of {result['rows']:,} rows touched",
+        f"{result['fastest']['ratio']:.1%}. The stub's own µs are the cost of exchange and waiting in training.",
         f"start-up {result['startup_s']:.1f} s, not in these speeds: a run of T seconds has sps_total of about "
         f"train x (1 - {result['startup_s']:.1f} / T)",
         f"measured up to step {result['env_steps']:,} of training, "

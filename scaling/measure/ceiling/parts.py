@@ -7,10 +7,11 @@ player itself. Each replay must reach the recorded scores, so each part is timed
 
 import copy
 import dataclasses
+from operator import attrgetter
 
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
-from pg_mpi.run import env_states, run_state
+from pg_mpi.run import run_state
 from pg_mpi.run.trainer import Trainer
 
 
@@ -20,69 +21,60 @@ class Script:
 
     Attributes:
         actions: the policy's actions, one per step; ``codes``: the emulator's codes for them.
-        games: (score, steps) of the games that ended in it; ``score``, ``steps``: those of the unfinished game.
+        games: (score, steps) of the games that ended in it, and at last of the unfinished one.
     """
 
     actions: list
     codes: list
     games: list
-    score: float
-    steps: int
 
-    def check(self, games, score, steps):
-        """Raise ``RuntimeError`` unless a replay equals the recording."""
-        if (games, score, steps) != (self.games, self.score, self.steps):
-            there, here = [*self.games, (self.score, self.steps)], [*games, (score, steps)]
-            raise RuntimeError(f"a replay left the recorded game: (score, steps) were {there}, now {here}")
+    def check(self, games):
+        """Raise ``RuntimeError`` unless the games of a replay are those of the recording."""
+        if games != self.games:
+            raise RuntimeError(f"a replay left the recorded game: (score, steps) were {self.games}, now {games}")
 
 
 class Bench(Trainer):
     """A trainer whose state can be saved and restored, so that measurements do not change it.
 
     The only class here that uses a trainer's internals.
+
+    Attributes:
+        envs, network, policy: those of the trainer.
+        played: steps of this rank in the last round.
     """
 
-    @property
-    def envs(self):
-        return self._player.envs
-
-    @property
-    def network(self):
-        return self._network
-
-    @property
-    def policy(self):
-        return self._learner.policy
+    envs = property(attrgetter("_player.envs"))
+    network = property(attrgetter("_network"))
+    policy = property(attrgetter("_learner.policy"))
+    played = property(attrgetter("_played"))
 
     @property
     def metrics(self):
-        """Metrics line of the last update. Rank 0 only."""
-        return self._run_log.metrics
-
-    @property
-    def played(self):
-        """Steps of this rank in the last round."""
-        return self._played
+        """Metrics line of the last update on rank 0; None elsewhere."""
+        return self._run_log and self._run_log.metrics
 
     def mark(self):
-        """Save the state of the run for ``put_back``. Collective: every rank must call this."""
+        """Save the state of this rank for ``put_back`` and ``rewind``."""
         whole = run_state.collect(self.config, self._env_spec, self._learner, self.counters)
-        states = env_states.gather(self._world, self.envs, None, self._world.size)
-        self._marked = copy.deepcopy(self._world.on_root(lambda: (whole, states)))
+        self._marked = copy.deepcopy((whole, [env.state() for env in self.envs]))
 
     def put_back(self):
         """Restore the last ``mark``: weights, optimizer, counters, emulators and random streams."""
-        whole, states = self._marked
-        run_state.restore(World(), whole, self._learner, self.counters)
-        by_index, _ = env_states.decode(*states)
-        for env in self.envs:
-            env.restore(*by_index[env.index])
+        run_state.restore(World(), self._marked[0], self._learner, self.counters)
+        self.rewind()
         self._network = self.policy.expand()
         self._phases.clear()
 
+    def rewind(self):
+        """Restore the envs to the last ``mark``, and the counters, because the newest games set a round's length."""
+        (_, facts), states = self._marked
+        for env, state in zip(self.envs, states):
+            env.restore(*state)
+        self.counters.restore(facts["counters"])
+
     def record(self):
-        """Play one round, restore the envs to its beginning, and return a ``Script`` per env."""
-        self._begun = [env.state() for env in self.envs], list(self.counters.recent)
+        """Play one round from the last ``mark``, restore the envs, and return a ``Script`` per env."""
         self.play()
         scripts = self.scripts()
         self.rewind()
@@ -91,19 +83,11 @@ class Bench(Trainer):
     def scripts(self):
         """The last round as a ``Script`` per env."""
         codes = self._env_spec.codes
-        played = [(env.trajectory.actions.tolist(), list(env.trajectory.games)) for env in self.envs]
+        played = [(env.trajectory.actions.tolist(), env) for env in self.envs]
         return [
-            Script(actions, [codes[action] for action in actions], games, env.score, env.steps)
-            for env, (actions, games) in zip(self.envs, played)
+            Script(actions, [codes[action] for action in actions], [*env.trajectory.games, (env.score, env.steps)])
+            for actions, env in played
         ]
-
-    def rewind(self):
-        """Restore the envs to the beginning of the recorded round, and the newest games, which set its length."""
-        states, recent = self._begun
-        for env, state in zip(self.envs, states):
-            env.restore(*state)
-        self.counters.recent.clear()
-        self.counters.recent.extend(recent)
 
 
 def emulate(envs, scripts):
@@ -118,7 +102,7 @@ def emulate(envs, scripts):
                 games.append((score, steps))
                 score = steps = 0
                 game.reset()
-        script.check(games, score, steps)
+        script.check([*games, (score, steps)])
 
 
 def look(envs, scripts, network=None, draw=False):
@@ -157,7 +141,7 @@ def _draw(logits, env):
 
 def _check(env, script, games, drawn):
     """Raise ``RuntimeError`` unless an env replayed its script and drew its actions, if it drew any."""
-    script.check(games, env.score, env.steps)
+    script.check([*games, (env.score, env.steps)])
     if drawn != script.actions:
         step = next(t for t, (here, there) in enumerate(zip(drawn, script.actions)) if here != there)
         raise RuntimeError(f"a replay drew another action than the recorded one at step {step}")

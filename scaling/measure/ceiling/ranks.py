@@ -32,7 +32,8 @@ def main(world, argv):
     measuring = Measuring(world, switch, bench, args.seconds)
     measuring.run(args.repeats)
     if world.rank == 0:
-        result = {"startup_s": startup, "mpi": world.mpi_version(), **measuring.result()}
+        facts = {name: measuring.metrics[name] for name in ("env_steps", "length_mean", "return_mean")}
+        result = {"startup_s": startup, "mpi": world.mpi_version(), "speeds": measuring.speeds, **facts}
         write_json(os.path.join(folder, "measured.json"), result)
     return 0
 
@@ -43,26 +44,27 @@ class Measuring:
     A speed is the sum over ranks of a rank's steps divided by its own seconds. In training they include its wait for
     other ranks. In parts without an exchange no rank waits, and each plays whole rounds for at least ``seconds``; the
     time to restore the envs in between is excluded.
+
+    Attributes:
+        speeds: list of steps/s of all ranks, by part.
+        metrics: of the last update of training on rank 0.
     """
 
     def __init__(self, world, switch, bench, seconds):
         self._world, self._switch, self._bench, self._seconds = world, switch, bench, seconds
-        self._speeds, self._history, self._trained = {}, [], 0.0
+        self.speeds, self.metrics = {}, None
 
     def run(self, repeats):
         """Train to warm up, then measure each part ``repeats`` times, interleaved."""
         self._say("training to warm up")
-        self._train(self._true_update)
-        self._history, self._trained = self._history[-1:], 0.0
+        self._train()
         for repeat in range(repeats):
             self._say(f"repeat {repeat + 1} of {repeats}, {self._seconds:g} s each")
-            steps, seconds = self._train(self._true_update)
-            self._trained += seconds
-            self._note("train", steps, seconds)
+            self._note("train", *self._train())
             self._bench.mark()
             scripts = self._bench.record()
             self._replays(scripts)
-            self._stubs(scripts)
+            self._alone()
 
     def _replays(self, scripts):
         """Replay the same games with one more part at a time, up to the player itself."""
@@ -76,20 +78,13 @@ class Measuring:
         if bench.scripts() != scripts:
             raise RuntimeError("the restored player did not replay the recorded games")
 
-    def _stubs(self, scripts):
-        """Train with one part replaced by a stub at a time. The run is restored after each."""
-        bench = self._bench
-        for name, stub, update in (
-            ("no_emulator", stubs.without_emulator(bench, scripts), self._update),
-            ("no_policy", stubs.without_policy(bench, scripts), self._rewound_update),
-            ("no_exchange", stubs.without_exchange(self._switch), self._update),
-        ):
-            with stub as games:
-                steps, seconds = self._train(update)
-            if games and sum(game.acts for game in games) != steps:
-                raise RuntimeError(f"{name}: not every step was played by the stub")
-            bench.put_back()
-            self._note(name, steps, seconds)
+    def _alone(self):
+        """Train with a stub in place of the exchange, and restore the run."""
+        self._bench.put_back()
+        with stubs.without_exchange(self._switch):
+            speed = self._train(kept=False)
+        self._bench.put_back()
+        self._note("no_exchange", *speed)
 
     # -- one measurement --------------------------------------------------------------------------------
 
@@ -105,65 +100,34 @@ class Measuring:
             rounds += 1
         return rounds * sum(len(script.codes) for script in scripts), spent
 
-    def _train(self, update):
-        """Run updates until the time is up: (steps, seconds) of this rank, waiting included."""
+    def _train(self, kept=True):
+        """Run updates until the time is up: (steps, seconds) of this rank, waiting included.
+
+        ``kept``: with the checks and checkpoints that are due.
+        """
+        bench = self._bench
         steps, up = 0, False
         self._world.barrier()
         begun = perf_counter()
         while not up:
-            update()
-            steps += self._bench.played
+            bench.learn(bench.play())
+            bench.report()
+            if kept:
+                self.metrics = bench.metrics
+                bench.keep()
+            steps += bench.played
             (up,) = self._switch.any(perf_counter() - begun >= self._seconds)
         return steps, perf_counter() - begun
-
-    def _update(self):
-        """Run one update as ``pg_mpi.train`` does."""
-        self._bench.learn(self._bench.play())
-        self._bench.report()
-
-    def _rewound_update(self):
-        self._bench.rewind()
-        self._update()
-
-    def _true_update(self):
-        """Run one update with the checks and checkpoints that are due."""
-        self._update()
-        if self._world.rank == 0:
-            self._history.append(self._bench.metrics)
-        self._bench.keep()
 
     def _note(self, part, steps, seconds):
         """Record a speed of a part, in steps/s of all ranks."""
         speed = sum(steps / seconds for steps, seconds in self._world.gather_all((steps, seconds)))
-        self._speeds.setdefault(part, []).append(speed)
+        self.speeds.setdefault(part, []).append(speed)
         self._say(f"  {part:<12} {speed:10,.0f} steps/s")
 
     def _say(self, line):
         if self._world.rank == 0:
             print(line, file=sys.stderr, flush=True)
-
-    # -- rank 0 alone -----------------------------------------------------------------------------------
-
-    def result(self):
-        """All speeds, and the traffic and phases of the measured updates. Rank 0 only."""
-        before, *_, last = self._history
-        updates, exchanges, size = (last[name] - before[name] for name in ("update", "exchanges", "bytes_exchanged"))
-        phases = {
-            name: sum(line["phase_s"][name] for line in self._history[1:]) / self._trained for name in last["phase_s"]
-        }
-        policy = self._bench.policy
-        # an exchange holds the touched rows, the parameters after the first layer, and the weight
-        numbers = size / exchanges / policy.theta.itemsize
-        return {
-            "speeds": self._speeds,
-            "updates": updates,
-            "exchanges_per_update": exchanges / updates,
-            "bytes_per_update": size / updates,
-            "touched_rows": (numbers - policy.tail - 1) / policy.width,
-            "rows": policy.rows,
-            "phase_share": phases,
-            **{name: last[name] for name in ("env_steps", "length_mean", "return_mean")},
-        }
 
 
 if __name__ == "__main__":
