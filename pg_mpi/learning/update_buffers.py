@@ -1,13 +1,12 @@
 """Working arrays of one update: the touched parameters and their gradient, summed over groups and then over ranks."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.gradient_noise import GradientNoise
-from pg_mpi.learning.reproducible_sum import FINE, on_grid, to_units, too_large
+from pg_mpi.learning.reproducible_sum import FINE, to_units, too_large
 from pg_mpi.policy.interface import Policy
 
 
@@ -94,14 +93,3 @@ class UpdateBuffers:
     def too_large(self, summed: Floats) -> bool:
         """Whether a sum over ranks is too large for ``exact`` sums."""
         return self.exact and too_large(summed, 2.0**52)
-
-
-class Sums:
-    """Sums of metrics by name; ``values`` is float64."""
-
-    def __init__(self, names: Sequence[str], exact: bool = False) -> None:
-        self.names, self.values, self._exact = names, np.zeros(len(names)), exact
-
-    def add(self, *values: float) -> None:
-        """Add the values of a group."""
-        self.values += on_grid(values) if self._exact else np.array(values, dtype=np.float64)
