@@ -1,5 +1,6 @@
 """Working arrays of one update: the touched parameters and their gradient, summed over groups and then over ranks."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from pg_mpi.learning.reproducible_sum import FINE, to_units, too_large
 from pg_mpi.policy.interface import Policy
 
 
+@dataclasses.dataclass
 class UpdateBuffers:
     """The touched parameters, their optimizer state, and the exchange buffer: the gradient, then its weight.
 
@@ -26,35 +28,25 @@ class UpdateBuffers:
         norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
 
-    buffer: Floats
-    out: Floats
-    _units: Any
-    empty: bool
-    norms: list[float]
-    skipped: bool
-    flops: int
+    theta: Floats
+    state: Floats
+    learning_rate: float
+    ent_coef: float
+    steps_before: int
+    exact: bool = False
+    seen: Floats | None = None
 
-    def __init__(
-        self,
-        theta: Floats,
-        state: Floats,
-        learning_rate: float,
-        ent_coef: float,
-        steps_before: int,
-        exact: bool = False,
-    ) -> None:
-        self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
-        self.steps_before, self.exact = steps_before, exact
-        self.seen: Floats | None = None
+    def __post_init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """Allocate the buffers, without a gradient."""
         buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.place(self.theta, self.state, buffer)
-        self._units = np.empty(self.theta.size) if self.exact else None
+        self._units: Any = np.empty(self.theta.size) if self.exact else None
         self.noise = GradientNoise()
-        self.empty, self.norms, self.skipped, self.flops = True, [], False, 0
+        self.empty, self.skipped, self.flops = True, False, 0
+        self.norms: list[float] = []
 
     def place(self, theta: Floats, state: Floats, buffer: Floats) -> None:
         """Use these arrays: ``theta`` (n,), ``state`` (k, n), ``buffer`` (n + 1,)."""
