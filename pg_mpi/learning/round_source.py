@@ -78,7 +78,7 @@ class Clipped(RoundSource):
     def _add_gradient(self, batch: Batch, chosen: Chosen, buffers: UpdateBuffers) -> int:
         """Add the gradient of the chosen samples to the buffers; returns their number."""
         policy, config = self._policy, self._config
-        x = batch.x if chosen is ALL else policy.pick(batch.x, chosen)  # picking copies
+        x = batch.x if chosen is ALL else batch.x[chosen]  # ALL would copy
         actions = batch.actions[chosen]
         outputs, hidden = policy.forward(buffers.theta, x)
         values, old = outputs[:, -1], batch.log_probs[chosen]

@@ -142,10 +142,6 @@ class CustomPolicy:
         stacked = np.array(observations, dtype=np.float32).reshape(len(observations), self._inputs)
         return self.norm.scaled(stacked) if self.norm and self._scales else stacked
 
-    def pick(self, x: Any, samples: Any) -> Any:
-        """Select samples of a batch, int (m,)."""
-        return x[samples]
-
     def forward(self, theta: Floats, x: Any) -> tuple[Floats, None]:
         """Return the outputs (n, A + 1) of a batch with the parameters ``theta``."""
         self._function.theta[...] = theta

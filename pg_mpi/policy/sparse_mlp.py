@@ -150,10 +150,6 @@ class SparseMLP:
             observed = observed % self.rows
         return csr_matrix((values, observed, starts), shape=(len(counts), self.rows))
 
-    def pick(self, x: csr_matrix, samples: Integers) -> csr_matrix:
-        """Select samples of a batch, int (m,): csr (m, rows)."""
-        return x[samples]
-
     def forward(self, theta: Floats, x: csr_matrix) -> tuple[Floats, Floats]:
         """Return outputs (n, A + 1) and units (n, width) of a batch with the parameters ``theta``.
 
