@@ -66,7 +66,7 @@ class GymSpec:
         env = make(self.env_id, film)
         if spaces_of(env, self.env_id) != self.spaces:
             raise UsageError(f"the spaces of {self.env_id} have changed since the run began")
-        return GymEnv(self.env_id, env, self.spaces, rng, np.tanh if config.squash == "tanh" else _clip, self.kept)
+        return GymEnv(self.env_id, env, self.spaces, rng, config.squash, self.kept)
 
     def make_encoder(self, config: TrainConfig) -> Encoder:
         """Create an encoder of the environment's observations."""
@@ -83,7 +83,7 @@ class GymSpec:
 
     def saved(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return (arrays, facts) for a checkpoint; see ``restored``."""
-        return {}, {"environment": {"spaces": self.spaces.saved(), "kept": self.kept}}
+        return {}, {"environment": {"spaces": dataclasses.asdict(self.spaces), "kept": self.kept}}
 
 
 def check(config: TrainConfig) -> None:
@@ -182,10 +182,6 @@ def _play_randomly(
             game.draw_from(stream(int(rng.integers(2**31)), SURVEY))
             game.reset()
     return played
-
-
-def _clip(action: NDArray[Any]) -> Any:
-    return np.clip(action, -1.0, 1.0)
 
 
 def _numbers(count: int) -> str:
