@@ -87,8 +87,8 @@ class SelfImitation(GradientSource):
     def _write_gradient(self, buffers: UpdateBuffers, batch: Drawn) -> int:
         """Write the gradient of transitions into the buffers; returns their number."""
         outputs, hidden = self._policy.forward(buffers.theta, batch.x)
-        log_pi = losses.log_softmax(outputs[:, :-1])
-        loss, d_logits, d_values = losses.self_imitation(log_pi, batch.actions, outputs[:, -1], batch.returns)
+        logits, values = outputs[:, :-1], outputs[:, -1]
+        loss, d_logits, d_values = losses.self_imitation(logits, batch.actions, values, batch.returns)
         d_outputs = np.empty_like(outputs)
         d_outputs[:, :-1] = COEF * d_logits
         d_outputs[:, -1] = COEF * VF_COEF * d_values
