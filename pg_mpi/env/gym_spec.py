@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -125,10 +125,9 @@ def make(env_id: str, film: bool = False) -> Any:
             return make_own()
         if make_own is not None:
             raise UsageError(f"--env-id {env_id} must name a function or class, not {type(make_own).__name__}")
+    options: dict[str, Any] = {"render_mode": "rgb_array"} if film else {}
     try:
-        return gymnasium.make(
-            env_id, disable_env_checker=True, **cast(dict[str, Any], {"render_mode": "rgb_array"} if film else {})
-        )
+        return gymnasium.make(env_id, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv as error:
         atari = f"ALE/{env_id.partition('-')[0]}-v5"
         meant = f" (did you mean {atari}?)" if atari in atari_ids() else nearest(env_id, [*gymnasium.registry])
