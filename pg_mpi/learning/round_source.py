@@ -23,9 +23,7 @@ class RoundSource(GradientSource):
     def prepare(self, groups: list[SampleGroup]) -> None:
         """Make the batches of the groups."""
         super().prepare(groups)
-        for group in groups:
-            group.prepare(self._policy, self._config.rewards)
-        self._batches = [group.batch for group in groups]
+        self._batches = [Batch(group.trajectories, self._policy, self._config.rewards) for group in groups]
 
     def metrics(self) -> dict[str, Any]:
         """See ``GradientSource``."""
