@@ -64,7 +64,7 @@ class Clipped(RoundSource):
             with self._phases("gradient"):
                 for batch in batches:
                     batch.estimate(config)
-            standardise(batches, self._world, config.reproducible)
+            standardise_over_ranks(batches, self._world, config.reproducible)
             parts = [group.minibatches(count) for group in self._groups]
             for k in range(count):
                 samples = 0
@@ -95,7 +95,7 @@ class Clipped(RoundSource):
         return len(actions)
 
 
-def standardise(batches: Sequence[Batch], world: Collectives, exact: bool) -> None:
+def standardise_over_ranks(batches: Sequence[Batch], world: Collectives, exact: bool) -> None:
     """Scale the advantages of all ranks' batches to mean 0 and deviation 1. Collective: every rank must call this.
 
     If no sample was rewarded they are set to 0. They would only be errors of the value function, which the optimizer
