@@ -39,7 +39,7 @@ class Function(Protocol):
 
 
 class CustomPolicy:
-    """A ``Function`` and its head, with the interfaces of ``SparseMLP`` and ``Network``.
+    """A ``Function`` and its head, with the interfaces of ``SparseMLP`` and ``SparseNetwork``.
 
     Args:
         inputs: size of an observation, or number of inputs that can be active.

@@ -13,7 +13,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 class Network(Protocol):
-    """The policy as rollouts use it. ``network.Network`` and ``CustomPolicy`` follow it."""
+    """The policy as rollouts use it. ``SparseNetwork`` and ``CustomPolicy`` follow it."""
 
     def sample(
         self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
