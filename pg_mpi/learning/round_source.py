@@ -42,9 +42,7 @@ class Reinforce(RoundSource):
                 batch.estimate(self._config)
                 outputs, hidden = self._policy.forward(buffers.theta, batch.x)
                 loss, d_logits, entropy = losses.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
-                d_outputs = np.zeros_like(outputs)
-                d_outputs[:, :-1] = d_logits
-                buffers.add_gradient(self._policy, batch.x, hidden, d_outputs)
+                buffers.add_gradient(self._policy, batch.x, outputs, hidden, d_logits, 0.0)
                 self._add(loss, entropy, len(batch.actions))
         step(buffers, weight=sum(batch.envs for batch in self._batches))
 
@@ -86,10 +84,7 @@ class Clipped(RoundSource):
         )
         loss, entropy, kl, clipped = found
         value_loss, d_values = losses.value_loss(values, batch.targets[chosen])
-        d_outputs = np.empty_like(outputs)
-        d_outputs[:, :-1] = d_policy
-        d_outputs[:, -1] = config.vf_coef * d_values
-        buffers.add_gradient(policy, x, hidden, d_outputs)
+        buffers.add_gradient(policy, x, outputs, hidden, d_policy, config.vf_coef * d_values)
         buffers.noise.add_group(buffers.out, len(actions))
         self._add(loss, value_loss, entropy, kl, clipped, len(actions))
         return len(actions)

@@ -53,11 +53,15 @@ class UpdateBuffers:
         self.theta, self.state, self.buffer = theta, state, buffer
         self.out = np.empty_like(theta) if self.exact else buffer[:-1]
 
-    def add_gradient(self, policy: Policy, x: Any, hidden: Any, d_outputs: Floats) -> None:
-        """Add the gradient of a loss, from its derivative by the outputs ``d_outputs`` (n, A + 1).
+    def add_gradient(
+        self, policy: Policy, x: Any, outputs: Floats, hidden: Any, d_policy: Floats, d_values: Floats | float
+    ) -> None:
+        """Add the gradient of a loss, from its derivatives by the actions' outputs (n, A) and by the values (n,).
 
-        ``x``, ``hidden``: the batch, and what ``policy.forward`` returned with the outputs.
+        ``x``, ``outputs``, ``hidden``: the batch, and what ``policy.forward`` returned for it.
         """
+        d_outputs = np.empty_like(outputs)
+        d_outputs[:, :-1], d_outputs[:, -1] = d_policy, d_values
         policy.backward(self.theta, x, hidden, d_outputs, self.out)
         self.take_in()
         # A forward and a backward pass: three products, a multiplication and an addition each.

@@ -89,10 +89,7 @@ class SelfImitation(GradientSource):
         outputs, hidden = self._policy.forward(buffers.theta, batch.x)
         logits, values = outputs[:, :-1], outputs[:, -1]
         loss, d_logits, d_values = losses.self_imitation(logits, batch.actions, values, batch.returns)
-        d_outputs = np.empty_like(outputs)
-        d_outputs[:, :-1] = COEF * d_logits
-        d_outputs[:, -1] = COEF * VF_COEF * d_values
-        buffers.add_gradient(self._policy, batch.x, hidden, d_outputs)
+        buffers.add_gradient(self._policy, batch.x, outputs, hidden, COEF * d_logits, COEF * VF_COEF * d_values)
         self._add(loss, -d_values.sum(), int(np.count_nonzero(d_values)), len(batch.actions))
         return len(batch.actions)
 
