@@ -16,7 +16,7 @@ def choose(
 ) -> list[int]:
     """Return the ALE codes that ``--actions`` selects. Raises ``UsageError`` for an unknown or repeated name."""
     if actions == "minimal":
-        return minimal(env_id)
+        return AtariGame(env_id, stream(0, SURVEY)).actions
     if actions != "pair":
         return _named(actions)
     codes = find_actions(env_id, frame_skip, mode, difficulty)
@@ -35,8 +35,3 @@ def _named(actions: str) -> list[int]:
     if len(set(names)) < len(names):
         raise UsageError(f"--actions names an action twice: {actions}")
     return [CODES[name] for name in names]
-
-
-def minimal(env_id: str) -> list[int]:
-    """Return the ALE's minimal action set of a game, as codes."""
-    return AtariGame(env_id, stream(0, SURVEY)).actions

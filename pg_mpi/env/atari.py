@@ -19,8 +19,7 @@ ALEInterface.setLoggerMode(LoggerMode.Error)  # otherwise every rank prints the 
 
 def atari_ids() -> dict[str, str]:
     """Return a dict from Gymnasium id to ROM, such as ``ALE/SpaceInvaders-v5`` → ``space_invaders``."""
-    playable = (rom for rom in roms.get_all_rom_ids() if rom not in FOR_TWO)
-    return {_id(rom): rom for rom in playable}
+    return {_id(rom): rom for rom in roms.get_all_rom_ids() if rom not in FOR_TWO}
 
 
 def _id(rom: str) -> str:

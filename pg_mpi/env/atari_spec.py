@@ -50,15 +50,8 @@ class AtariSpec:
 
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> AtariGame:
         """Create an emulator with a new game. Takes 0.1 to 0.25 s, nearly all of it for colours that are not used."""
-        return AtariGame(
-            config.env_id,
-            rng,
-            config.frame_skip,
-            config.sticky,
-            config.max_frames,
-            mode=config.mode,
-            difficulty=config.difficulty,
-        )
+        version = config.mode, config.difficulty
+        return AtariGame(config.env_id, rng, config.frame_skip, config.sticky, config.max_frames, *version)
 
     def make_encoder(self, config: TrainConfig) -> Encoder:
         """Create an encoder of the game's screens."""

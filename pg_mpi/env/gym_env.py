@@ -5,7 +5,7 @@ whose bounds are the policy's -1 and 1.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ class GymEnv:
 
     Args:
         rng: numpy Generator for the seeds of its games.
-        squash: function of arrays that maps an action's numbers to [-1, 1].
+        squash: as ``--squash``, what maps an action's numbers to [-1, 1].
         kept: whether its state can be saved.
 
     Attributes:
@@ -30,13 +30,7 @@ class GymEnv:
     """
 
     def __init__(
-        self,
-        env_id: str,
-        env: Any,
-        spaces: Spaces,
-        rng: np.random.Generator,
-        squash: Callable[[NDArray[Any]], NDArray[Any]],
-        kept: bool,
+        self, env_id: str, env: Any, spaces: Spaces, rng: np.random.Generator, squash: str, kept: bool
     ) -> None:
         self._env_id, self._env, self._spaces, self._squash, self._kept = env_id, env, spaces, squash, kept
         self.own_state = all(callable(getattr(env, name, None)) for name in ("state", "restore"))
@@ -84,12 +78,11 @@ class GymEnv:
         """Return the game in colour, uint8 (height, width, 3). Raises ``UsageError`` if it cannot be rendered."""
         try:
             picture = np.asarray(self._env.render(), dtype=np.uint8)
+            if picture.ndim != 3:
+                raise ValueError(f"render() gave shape {picture.shape}")
+            return np.ascontiguousarray(picture)
         except Exception as error:  # any: a renderer can fail in many ways
-            reason = one_line(error)
-            raise UsageError(f"{self._env_id} cannot be rendered for --video: {reason}") from None
-        if picture.ndim != 3:
-            raise UsageError(f"{self._env_id} cannot be rendered for --video: render() gave shape {picture.shape}")
-        return np.ascontiguousarray(picture)
+            raise UsageError(f"{self._env_id} cannot be rendered for --video: {one_line(error)}") from None
 
     def state(self) -> bytes:
         """Return the state of the game as bytes, empty if it cannot be saved."""
@@ -155,7 +148,8 @@ class GymEnv:
 
     def _taken(self, action: NDArray[Any]) -> NDArray[Any]:
         """Scale an action to the environment's bounds, where it has any."""
-        squashed = np.where(self._bounded, self._squash(action), action)
+        squashed = np.tanh(action) if self._squash == "tanh" else np.clip(action, -1.0, 1.0)
+        squashed = np.where(self._bounded, squashed, action)
         taken = (self._middle + self._reach * squashed).astype(self._low.dtype)
         return np.clip(taken, self._low, self._high, out=taken)
 

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -66,7 +66,7 @@ class GymSpec:
         env = make(self.env_id, film)
         if spaces_of(env, self.env_id) != self.spaces:
             raise UsageError(f"the spaces of {self.env_id} have changed since the run began")
-        return GymEnv(self.env_id, env, self.spaces, rng, np.tanh if config.squash == "tanh" else _clip, self.kept)
+        return GymEnv(self.env_id, env, self.spaces, rng, config.squash, self.kept)
 
     def make_encoder(self, config: TrainConfig) -> Encoder:
         """Create an encoder of the environment's observations."""
@@ -83,7 +83,7 @@ class GymSpec:
 
     def saved(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return (arrays, facts) for a checkpoint; see ``restored``."""
-        return {}, {"environment": {"spaces": self.spaces.saved(), "kept": self.kept}}
+        return {}, {"environment": {"spaces": dataclasses.asdict(self.spaces), "kept": self.kept}}
 
 
 def check(config: TrainConfig) -> None:
@@ -125,10 +125,9 @@ def make(env_id: str, film: bool = False) -> Any:
             return make_own()
         if make_own is not None:
             raise UsageError(f"--env-id {env_id} must name a function or class, not {type(make_own).__name__}")
+    options: dict[str, Any] = {"render_mode": "rgb_array"} if film else {}
     try:
-        return gymnasium.make(
-            env_id, disable_env_checker=True, **cast(dict[str, Any], {"render_mode": "rgb_array"} if film else {})
-        )
+        return gymnasium.make(env_id, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv as error:
         atari = f"ALE/{env_id.partition('-')[0]}-v5"
         meant = f" (did you mean {atari}?)" if atari in atari_ids() else nearest(env_id, [*gymnasium.registry])
@@ -182,10 +181,6 @@ def _play_randomly(
             game.draw_from(stream(int(rng.integers(2**31)), SURVEY))
             game.reset()
     return played
-
-
-def _clip(action: NDArray[Any]) -> Any:
-    return np.clip(action, -1.0, 1.0)
 
 
 def _numbers(count: int) -> str:

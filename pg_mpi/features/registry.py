@@ -76,8 +76,7 @@ class CheckedEncoder:
             reason = one_line(error)
             raise RunError(f"--features {self._name}: {verb} raised {type(error).__name__}: {reason}") from None
 
-    def _checked(self, observation: Any) -> NDArray[np.int64]:
-        found = observation
+    def _checked(self, found: Any) -> NDArray[np.int64]:
         if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
             kind = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
             raise RunError(f"--features {self._name}: an observation must be int64 (n,), not {kind}")

@@ -149,9 +149,7 @@ class Learner:
 
     def _touched_rows(self) -> NDArray[np.int64]:
         """Parameter rows that any rank's samples use: int64, equal on all ranks. Collective."""
-        used = self.sources[0].used_rows()
-        for source in self.sources[1:]:
-            used |= source.used_rows()
+        used = np.bitwise_or.reduce([source.used_rows() for source in self.sources])
         with self._phases("wait"):  # shared buffers are free once all ranks are here
             self._world.barrier()
         with self._phases("allreduce"):

@@ -6,13 +6,14 @@ to zero.
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
+EPSILON = 1e-5
 FORGOTTEN = 1e-30  # its root is negligible against epsilon; 170 steps of Adam do not make it subnormal
 
 
@@ -25,18 +26,24 @@ def forget(state: Floats) -> None:
     state *= np.abs(state) >= FORGOTTEN
 
 
-class RMSProp:
+class _State:
+    """State ``state`` (slots, P) of an optimizer, and the number ``steps`` of its steps."""
+
+    slots: ClassVar[int]
+
+    def __init__(self, parameters: int, dtype: Any = np.float32) -> None:
+        self.state: Floats = np.zeros((self.slots, parameters), dtype=dtype)
+        self.steps = 0
+
+
+class RMSProp(_State):
     """c <- d c + (1 - d) g^2;  theta <- theta - lr g / (sqrt(c) + eps).
 
     Source: Tieleman & Hinton (2012), with eps outside the root as in Karpathy's Pong.
     """
 
     slots = 1
-
-    def __init__(self, parameters: int, decay: float = 0.99, epsilon: float = 1e-5, dtype: Any = np.float32) -> None:
-        self.state: Floats = np.zeros((self.slots, parameters), dtype=dtype)
-        self.steps = 0
-        self.decay, self.epsilon = decay, epsilon
+    decay = 0.99
 
     def step(self, theta: Floats, gradient: Floats, state: Floats, learning_rate: float) -> None:
         """One step in place on ``theta`` (n,) with ``state`` (1, n); ``gradient`` (n,) is overwritten."""
@@ -44,7 +51,7 @@ class RMSProp:
         (cache,) = state
         cache *= self.decay
         cache += (1 - self.decay) * gradient * gradient
-        gradient /= np.sqrt(cache) + self.epsilon
+        gradient /= np.sqrt(cache) + EPSILON
         gradient *= learning_rate
         theta -= gradient
 
@@ -53,7 +60,7 @@ class RMSProp:
         self.state *= self.decay**steps
 
 
-class Adam:
+class Adam(_State):
     """m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;  theta <- theta - lr m^ / (sqrt(v^) + eps).
 
     m^ and v^ are m and v over 1 - b^t. Source: Kingma & Ba (2015), algorithm 1. Rows that an update does not touch
@@ -61,18 +68,7 @@ class Adam:
     """
 
     slots = 2
-
-    def __init__(
-        self,
-        parameters: int,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-5,
-        dtype: Any = np.float32,
-    ) -> None:
-        self.state: Floats = np.zeros((self.slots, parameters), dtype=dtype)
-        self.steps = 0
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+    beta1, beta2 = 0.9, 0.999
 
     def step(self, theta: Floats, gradient: Floats, state: Floats, learning_rate: float) -> None:
         """One step in place on ``theta`` (n,) with ``state`` (2, n); ``gradient`` (n,) is overwritten."""
@@ -88,7 +84,7 @@ class Adam:
         # sqrt(v^) + eps = (sqrt(v) + eps c) / c with c = sqrt(1 - b2^t): one division fewer per element
         correction = math.sqrt(1 - self.beta2**self.steps)
         np.sqrt(v, out=gradient)
-        gradient += self.epsilon * correction
+        gradient += EPSILON * correction
         np.divide(m, gradient, out=gradient)
         gradient *= learning_rate * correction / (1 - self.beta1**self.steps)
         theta -= gradient

@@ -16,7 +16,7 @@ from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.schedule import RoundLength
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.interface import Network
-from pg_mpi.policy.network import Network as SparseNetwork
+from pg_mpi.policy.network import SparseNetwork
 
 Choice = tuple[float, Any, float]  # (value, action, log-probability)
 

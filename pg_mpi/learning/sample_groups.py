@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.rollout import Env
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.interface import Collectives
-from pg_mpi.policy.interface import Policy
 
 ALL = slice(None)
 Chosen = slice | NDArray[np.integer[Any]]
@@ -24,21 +22,12 @@ class SampleGroup:
         trajectories: one per env, or none.
         shuffle: orders the samples into minibatches.
         place, places: index of this group, and number of groups, over all ranks.
-
-    Attributes:
-        batch: the samples, set by ``prepare``.
     """
-
-    batch: Batch
 
     def __init__(
         self, trajectories: Sequence[Trajectory], shuffle: np.random.Generator, place: int, places: int
     ) -> None:
         self.trajectories, self._shuffle, self._place, self._places = trajectories, shuffle, place, places
-
-    def prepare(self, policy: Policy, rewards: str) -> None:
-        """Make the ``batch``; ``rewards`` as for ``learned``."""
-        self.batch = Batch(self.trajectories, policy, rewards)
 
     def minibatches(self, count: int) -> list[Chosen]:
         """This group's part of each of ``count`` minibatches of an epoch: shuffled indices, or ``ALL`` if one.
@@ -47,7 +36,7 @@ class SampleGroup:
         """
         if count == 1:
             return [ALL]
-        n = len(self.batch.actions)
+        n = sum(trajectory.length for trajectory in self.trajectories)
         cuts = (np.arange(count + 1) * n + self._place * count // self._places) // count
         order = self._shuffle.permutation(n)
         return [order[a:b] for a, b in zip(cuts, cuts[1:])]

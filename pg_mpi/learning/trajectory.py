@@ -32,18 +32,14 @@ class Trajectory:
         errors: number of emulator failures.
     """
 
-    seen: list[Any]
-    _done: list[Any]
-    _steps: list[tuple[float, float, float, bool]]
-    last_value: float
-    games: list[tuple[float, int]]
-    cuts: list[int]
-    errors: int
-
     def __init__(self) -> None:
-        self.seen, self._done, self._steps = [], [], []
-        self.last_value, self.games, self.cuts, self.errors = 0.0, [], [], 0
+        self.seen: list[Any] = []
+        self._done: list[Any] = []
+        self._steps: list[tuple[float, float, float, bool]] = []
         self.ahead: list[tuple[int, float]] = []
+        self.games: list[tuple[float, int]] = []
+        self.cuts: list[int] = []
+        self.last_value, self.errors = 0.0, 0
 
     def record(self, observation: Any, action: Any, log_prob: float, value: float, reward: float, end: bool) -> None:
         """Append one step. ``observation``: the policy's input, such as active inputs, int (n,); not copied."""

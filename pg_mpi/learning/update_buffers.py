@@ -1,16 +1,17 @@
 """Working arrays of one update: the touched parameters and their gradient, summed over groups and then over ranks."""
 
-from collections.abc import Sequence
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.gradient_noise import GradientNoise
-from pg_mpi.learning.reproducible_sum import FINE, on_grid, to_units, too_large
+from pg_mpi.learning.reproducible_sum import FINE, to_units, too_large
 from pg_mpi.policy.interface import Policy
 
 
+@dataclasses.dataclass
 class UpdateBuffers:
     """The touched parameters, their optimizer state, and the exchange buffer: the gradient, then its weight.
 
@@ -27,46 +28,40 @@ class UpdateBuffers:
         norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
 
-    buffer: Floats
-    out: Floats
-    _units: Any
-    empty: bool
-    norms: list[float]
-    skipped: bool
-    flops: int
+    theta: Floats
+    state: Floats
+    learning_rate: float
+    ent_coef: float
+    steps_before: int
+    exact: bool = False
+    seen: Floats | None = None
 
-    def __init__(
-        self,
-        theta: Floats,
-        state: Floats,
-        learning_rate: float,
-        ent_coef: float,
-        steps_before: int,
-        exact: bool = False,
-    ) -> None:
-        self.theta, self.state, self.learning_rate, self.ent_coef = theta, state, learning_rate, ent_coef
-        self.steps_before, self.exact = steps_before, exact
-        self.seen: Floats | None = None
+    def __post_init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """Allocate the buffers, without a gradient."""
         buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.place(self.theta, self.state, buffer)
-        self._units = np.empty(self.theta.size) if self.exact else None
+        self._units: Any = np.empty(self.theta.size) if self.exact else None
         self.noise = GradientNoise()
-        self.empty, self.norms, self.skipped, self.flops = True, [], False, 0
+        self.empty, self.skipped, self.flops = True, False, 0
+        self.norms: list[float] = []
 
     def place(self, theta: Floats, state: Floats, buffer: Floats) -> None:
         """Use these arrays: ``theta`` (n,), ``state`` (k, n), ``buffer`` (n + 1,)."""
         self.theta, self.state, self.buffer = theta, state, buffer
         self.out = np.empty_like(theta) if self.exact else buffer[:-1]
 
-    def add_gradient(self, policy: Policy, x: Any, hidden: Any, d_outputs: Floats) -> None:
-        """Add the gradient of a loss, from its derivative by the outputs ``d_outputs`` (n, A + 1).
+    def add_gradient(
+        self, policy: Policy, x: Any, outputs: Floats, hidden: Any, d_policy: Floats, d_values: Floats | float
+    ) -> None:
+        """Add the gradient of a loss, from its derivatives by the actions' outputs (n, A) and by the values (n,).
 
-        ``x``, ``hidden``: the batch, and what ``policy.forward`` returned with the outputs.
+        ``x``, ``outputs``, ``hidden``: the batch, and what ``policy.forward`` returned for it.
         """
+        d_outputs = np.empty_like(outputs)
+        d_outputs[:, :-1], d_outputs[:, -1] = d_policy, d_values
         policy.backward(self.theta, x, hidden, d_outputs, self.out)
         self.take_in()
         # A forward and a backward pass: three products, a multiplication and an addition each.
@@ -94,14 +89,3 @@ class UpdateBuffers:
     def too_large(self, summed: Floats) -> bool:
         """Whether a sum over ranks is too large for ``exact`` sums."""
         return self.exact and too_large(summed, 2.0**52)
-
-
-class Sums:
-    """Sums of metrics by name; ``values`` is float64."""
-
-    def __init__(self, names: Sequence[str], exact: bool = False) -> None:
-        self.names, self.values, self._exact = names, np.zeros(len(names)), exact
-
-    def add(self, *values: float) -> None:
-        """Add the values of a group."""
-        self.values += on_grid(values) if self._exact else np.array(values, dtype=np.float64)

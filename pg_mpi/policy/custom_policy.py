@@ -39,7 +39,7 @@ class Function(Protocol):
 
 
 class CustomPolicy:
-    """A ``Function`` and its head, with the interfaces of ``SparseMLP`` and ``Network``.
+    """A ``Function`` and its head, with the interfaces of ``SparseMLP`` and ``SparseNetwork``.
 
     Args:
         inputs: size of an observation, or number of inputs that can be active.
@@ -141,10 +141,6 @@ class CustomPolicy:
             return csr_matrix((ones, indices, starts), shape=(len(observations), self._inputs))
         stacked = np.array(observations, dtype=np.float32).reshape(len(observations), self._inputs)
         return self.norm.scaled(stacked) if self.norm and self._scales else stacked
-
-    def pick(self, x: Any, samples: Any) -> Any:
-        """Select samples of a batch, int (m,)."""
-        return x[samples]
 
     def forward(self, theta: Floats, x: Any) -> tuple[Floats, None]:
         """Return the outputs (n, A + 1) of a batch with the parameters ``theta``."""

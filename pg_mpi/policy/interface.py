@@ -13,7 +13,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 class Network(Protocol):
-    """The policy as rollouts use it. ``network.Network`` and ``CustomPolicy`` follow it."""
+    """The policy as rollouts use it. ``SparseNetwork`` and ``CustomPolicy`` follow it."""
 
     def sample(
         self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
@@ -33,8 +33,8 @@ class Network(Protocol):
 class Policy(Protocol):
     """Parameters, and their gradient. ``SparseMLP`` and ``CustomPolicy`` follow it.
 
-    A batch ``x`` is whatever ``batch`` returns. Parameters that belong to single inputs lie in ``rows`` rows. An update
-    works on the rows that it uses.
+    A batch ``x`` is whatever ``batch`` returns; ``x[samples]``, int (m,), selects samples. Parameters that belong to
+    single inputs lie in ``rows`` rows. An update works on the rows that it uses.
 
     Attributes:
         theta: flat float vector of all parameters, (P,).
@@ -63,9 +63,6 @@ class Policy(Protocol):
 
     def numbers(self, trajectory: Any) -> Floats:
         """The numbers of a trajectory's observations that the running norm scales: (n, D), or (n, 0)."""
-
-    def pick(self, x: Any, samples: Any) -> Any:
-        """Some samples of a batch; ``samples``: int (m,)."""
 
     def forward(self, theta: Floats, x: Any) -> tuple[Floats, Any]:
         """Outputs (n, actions + 1), the value last, and whatever ``backward`` needs."""

@@ -77,14 +77,12 @@ def value_loss(values: Floats, targets: Floats) -> tuple[float, Floats]:
     return 0.5 * float(error @ error), error
 
 
-def self_imitation(log_pi: Floats, actions: Integers, values: Floats, returns: Floats) -> tuple[float, Floats, Floats]:
+def self_imitation(logits: Floats, actions: Integers, values: Floats, returns: Floats) -> tuple[float, Floats, Floats]:
     """Self-imitation losses -sum_t g_t log pi(a_t), with constant g_t = max(R_t - V_t, 0), and sum_t g_t^2 / 2.
 
     Returns (first loss, its derivative (n, A) by the logits, derivative (n,) of the second by the values, -g).
     Source: Oh et al., "Self-Imitation Learning" (2018), eq. 2 and 3.
     """
     gain = np.maximum(returns - values, 0)
-    taken = np.arange(len(actions)), actions
-    d_logits = np.exp(log_pi) * gain[:, None]
-    d_logits[taken] -= gain
-    return -float((log_pi[taken] * gain).sum()), d_logits, -gain
+    loss, d_logits, _ = reinforce(logits, actions, gain)
+    return loss, d_logits, -gain

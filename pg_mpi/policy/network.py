@@ -16,7 +16,7 @@ Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
 
-class Network:
+class SparseNetwork:
     """Weights of a policy for sampling.
 
     Args:

@@ -8,7 +8,7 @@
 linear function of the inputs (Cheng et al., "Wide & Deep Learning", 2016): the effect of a single input is learned
 without waiting for hidden units. ``spread`` is the identity but where a logit or the value is constantly 0.
 
-An update works on the rows that a batch uses. Sampling sums rows of the same array (see ``Network``).
+An update works on the rows that a batch uses. Sampling sums rows of the same array (see ``SparseNetwork``).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from pg_mpi.policy.distributions import Categorical
-from pg_mpi.policy.network import Network
+from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.policy.running_norm import RunningNorm
 
 INITIAL_BIAS = 0.1  # of hidden units
@@ -105,14 +105,14 @@ class SparseMLP:
 
     # -- playing ----------------------------------------------------------------------------------------
 
-    def expand(self) -> Network:
-        """Return the ``Network`` of the current parameters."""
+    def expand(self) -> SparseNetwork:
+        """Return the ``SparseNetwork`` of the current parameters."""
         first, _, _, _ = self.views(self.theta)
-        network = Network(np.concatenate((first, -first)) if self._signed else first, self._floor)
+        network = SparseNetwork(np.concatenate((first, -first)) if self._signed else first, self._floor)
         self.refresh(network, np.arange(0))
         return network
 
-    def refresh(self, network: Network, rows: Integers) -> None:
+    def refresh(self, network: SparseNetwork, rows: Integers) -> None:
         """Update a network in which at most these rows and the parameters after the first layer are stale."""
         first, _, bias, head_bias = self.views(self.theta)
         if self._signed:
@@ -149,10 +149,6 @@ class SparseMLP:
             values[observed >= self.rows] = -1
             observed = observed % self.rows
         return csr_matrix((values, observed, starts), shape=(len(counts), self.rows))
-
-    def pick(self, x: csr_matrix, samples: Integers) -> csr_matrix:
-        """Select samples of a batch, int (m,): csr (m, rows)."""
-        return x[samples]
 
     def forward(self, theta: Floats, x: csr_matrix) -> tuple[Floats, Floats]:
         """Return outputs (n, A + 1) and units (n, width) of a batch with the parameters ``theta``.

@@ -115,7 +115,7 @@ def test_sampling_and_learning_compute_the_same_outputs():
     sampled = policy.sample(observations, [np.random.default_rng(9)] * 8)
     x = policy.batch([VectorTrajectory(observations[:3]), VectorTrajectory([]), VectorTrajectory(observations[3:])])
     policy.forward(0 * policy.theta, x)  # with other parameters
-    outputs, _ = policy.forward(policy.theta, policy.pick(x, np.arange(8)))
+    outputs, _ = policy.forward(policy.theta, x[np.arange(8)])
     np.testing.assert_allclose(outputs[:, -1], [value for value, _, _ in sampled], rtol=1e-6)
     again = policy.sample(observations, [np.random.default_rng(9)] * 8)
     np.testing.assert_array_equal([a for _, a, _ in again], [a for _, a, _ in sampled])

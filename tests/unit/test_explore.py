@@ -12,7 +12,7 @@ from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.schedule import RoundLength
-from pg_mpi.policy.network import Network
+from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.run import factory
 
 LENGTH = RoundLength(1024, 1)
@@ -26,7 +26,7 @@ def config_of(name, *flags):
 
 
 def test_preference_is_added_to_the_logits_and_log_probs():
-    network = Network(np.array([[0.5], [1.0]]), np.zeros(1))
+    network = SparseNetwork(np.array([[0.5], [1.0]]), np.zeros(1))
     network.last = np.array([[1.0, 2.0, -1.0, 7.0]])
     preferences, observations = ([0.0, -3.0, 2.0], None), [np.array([0]), np.array([1])]
     logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + [preferences[0], [0.0] * 3]

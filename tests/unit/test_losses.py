@@ -160,7 +160,7 @@ def test_self_imitation(samples):
         rest = np.where(returns > values, returns - values, 0.0)
         return -(log_pi[np.arange(len(actions)), actions] * gain).sum(), (rest**2).sum() / 2
 
-    loss, d_logits, d_values = grad.self_imitation(grad.log_softmax(samples["logits"]), actions, values, returns)
+    loss, d_logits, d_values = grad.self_imitation(samples["logits"], actions, values, returns)
     assert loss == pytest.approx(losses(samples["logits"], values)[0])
     np.testing.assert_allclose(d_logits, numeric(lambda x: losses(x, values)[0], samples["logits"]), atol=1e-8)
     np.testing.assert_allclose(d_values, numeric(lambda v: losses(samples["logits"], v)[1], values), atol=1e-8)

@@ -22,7 +22,7 @@ from pg_mpi.mpi.interface import Collectives, Divisible
 from pg_mpi.mpi.world import World
 from pg_mpi.policy import interface
 from pg_mpi.policy.custom_policy import CustomPolicy
-from pg_mpi.policy.network import Network
+from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from scaling.measure.alone import Alone
 from scaling.model.virtual.world import VirtualWorld
@@ -35,7 +35,7 @@ IMPLEMENTATIONS = {
     Environment: [AtariGame, GymEnv],
     Encoder: [BlobEncoder, NativeEncoder, DifferenceEncoder, CheckedEncoder, Courses, VectorEncoder],
     GradientSource: [Clipped, Reinforce, SelfImitation],
-    interface.Network: [Network, CustomPolicy],
+    interface.Network: [SparseNetwork, CustomPolicy],
     interface.Policy: [SparseMLP, CustomPolicy],
 }
 SET_BY_INSTANCES = {"clock", "cpu_clock"}  # set in the constructor, or a function on the class

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.gradient_source import GradientSource
 from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid
-from pg_mpi.learning.update_buffers import Sums, UpdateBuffers
+from pg_mpi.learning.update_buffers import UpdateBuffers
 
 
 def sums(terms, rng):
@@ -54,9 +56,11 @@ def test_update_buffers_mean_does_not_depend_on_the_order():
 
 
 def test_plain_and_exact_sums():
-    plain, exact = Sums(("a", "b")), Sums(("a", "b"), exact=True)
+    plain, exact = (GradientSource(None, TrainConfig(reproducible=exact), None, None) for exact in (False, True))
     for each in (plain, exact):
-        each.add(0.1, 2)
-        each.add(0.2, 3)
-    assert plain.values.tolist() == [0.1 + 0.2, 5]
-    assert exact.values.tolist() == [(round(0.1 * 2**20) + round(0.2 * 2**20)) / 2**20, 5]
+        each.NAMES = ("a",)
+        each.prepare([])
+        each._add(0.1, 2)
+        each._add(0.2, 3)
+    assert plain._sums.tolist() == [0.1 + 0.2, 5]
+    assert exact._sums.tolist() == [(round(0.1 * 2**20) + round(0.2 * 2**20)) / 2**20, 5]

@@ -8,16 +8,16 @@ for transitions (s, a, R) that every rank draws from its own ``ReplayBuffer`` in
 whose return is complete are stored. Source: Oh et al., "Self-Imitation Learning" (2018), equations 1 to 3.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pg_mpi.config.random_streams import REPLAY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.batch import learned
-from pg_mpi.learning.gradient_source import RankState, State, Step
+from pg_mpi.learning.gradient_source import GradientSource, RankState, State, Step
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, Integers, ReplayBuffer
@@ -31,78 +31,67 @@ UPDATES = 4  # exchanges per update
 BATCH = 512  # transitions per exchange, over all ranks
 COEF = 0.1  # weight of the self-imitation loss
 VF_COEF = 0.01  # weight of the value loss within it
-NAMES = ("replay_loss", "replay_gain", "replay_share")
 
 
-class SelfImitation:
-    """The gradient source of ``--replay``. See ``GradientSource`` for the methods.
+@dataclasses.dataclass
+class Drawn:
+    """Transitions: ``x`` on the parameter rows, ``actions`` int (n,), ``returns`` (n,) of the policy's dtype."""
+
+    x: Any
+    actions: Integers
+    returns: Floats
+
+
+class SelfImitation(GradientSource):
+    """The gradient source of ``--replay``.
 
     Attributes:
         replay: this rank's transitions.
     """
 
-    _sums: NDArray[Any]
+    NAMES = ("replay_loss", "replay_gain", "replay_share")
+    _policy: SparseMLP
+    _batches: list[Drawn]
 
     def __init__(self, policy: SparseMLP, config: TrainConfig, world: Collectives, phases: PhaseTimer) -> None:
-        self._policy, self._config, self._world, self._phases = policy, config, world, phases
+        super().__init__(policy, config, world, phases)
         self.replay = ReplayBuffer(SIZE, policy.inputs)
         first_env = world.rank * config.envs_per_rank  # identifies the buffer
         self._rng = stream(config.seed, REPLAY, first_env)
-        self._drawn: list[list[Any]] = []
 
     def prepare(self, groups: list[SampleGroup]) -> None:
         """Draw this update's transitions. Their rows are needed before its first step."""
-        self._groups, self._sums = groups, np.zeros(len(NAMES) + 1)
+        super().prepare(groups)
         rank, size = self._world.rank, self._world.size
         mine = (rank + 1) * BATCH // size - rank * BATCH // size
         count = min(mine, len(self.replay) // UPDATES)
-        self._drawn = []
+        self._batches = []
         if count:
             drawn = self.replay.draw(UPDATES * count, self._rng)
-            self._drawn = [self._batch(places) for places in np.split(drawn, UPDATES)]
+            self._batches = [self._drawn(places) for places in np.split(drawn, UPDATES)]
 
-    def _batch(self, places: Integers) -> list[Any]:
-        """The transitions at ``places``: [x, actions, returns], with ``x`` on the parameter rows."""
+    def _drawn(self, places: Integers) -> Drawn:
+        """The transitions at ``places``."""
         observed, counts, actions, returns = self.replay.read(places)
-        return [self._policy.gathered(observed, counts), actions, returns.astype(self._policy.theta.dtype)]
-
-    def used_rows(self) -> NDArray[np.uint8]:
-        """See ``GradientSource``."""
-        used = np.zeros(self._policy.rows, dtype=np.uint8)
-        for x, _, _ in self._drawn:
-            used |= self._policy.used_rows(x)
-        return used
-
-    def restrict(self, rows: NDArray[np.int64]) -> None:
-        """See ``GradientSource``."""
-        for batch in self._drawn:
-            batch[0] = self._policy.restrict(batch[0], rows)
+        return Drawn(self._policy.gathered(observed, counts), actions, returns.astype(self._policy.theta.dtype))
 
     def learn(self, buffers: UpdateBuffers, step: Step) -> None:
         """See ``GradientSource``."""
         for number in range(UPDATES):
             samples = 0
-            if self._drawn:
+            if self._batches:
                 with self._phases("gradient"):
-                    samples = self._write_gradient(buffers, *self._drawn[number])
+                    samples = self._write_gradient(buffers, self._batches[number])
             step(buffers, weight=samples, limit=self._config.max_grad_norm)
 
-    def _write_gradient(self, buffers: UpdateBuffers, x: Any, actions: Integers, returns: Floats) -> int:
+    def _write_gradient(self, buffers: UpdateBuffers, batch: Drawn) -> int:
         """Write the gradient of transitions into the buffers; returns their number."""
-        outputs, hidden = self._policy.forward(buffers.theta, x)
-        log_pi = losses.log_softmax(outputs[:, :-1])
-        loss, d_logits, d_values = losses.self_imitation(log_pi, actions, outputs[:, -1], returns)
-        d_outputs = np.empty_like(outputs)
-        d_outputs[:, :-1] = COEF * d_logits
-        d_outputs[:, -1] = COEF * VF_COEF * d_values
-        buffers.add_gradient(self._policy, x, hidden, d_outputs)
-        self._sums += loss, -d_values.sum(), np.count_nonzero(d_values), len(actions)
-        return len(actions)
-
-    def metrics(self) -> dict[str, Any]:
-        """Mean loss, mean gain over the value, and the fraction of samples with a gain. Collective."""
-        totals = self._world.sum_(self._sums)
-        return dict(zip(NAMES, (totals / max(totals[-1], 1)).tolist()))
+        outputs, hidden = self._policy.forward(buffers.theta, batch.x)
+        logits, values = outputs[:, :-1], outputs[:, -1]
+        loss, d_logits, d_values = losses.self_imitation(logits, batch.actions, values, batch.returns)
+        buffers.add_gradient(self._policy, batch.x, outputs, hidden, COEF * d_logits, COEF * VF_COEF * d_values)
+        self._add(loss, -d_values.sum(), int(np.count_nonzero(d_values)), len(batch.actions))
+        return len(batch.actions)
 
     def finish(self) -> None:
         """Store the round's steps, up to the last one whose return is complete."""
