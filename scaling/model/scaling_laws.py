@@ -163,8 +163,8 @@ def _draws(law, best, ranks, sps, seed):
 
 
 def _interval(value, spread):
-    low, high = np.percentile(spread, (2.5, 97.5)) if spread else (None, None)
-    return {"value": value, "low": None if low is None else float(low), "high": None if high is None else float(high)}
+    low, high = map(float, np.percentile(spread, (2.5, 97.5))) if spread else (None, None)
+    return {"value": value, "low": low, "high": high}
 
 
 def _left_out(law, ranks, sps):
@@ -180,16 +180,10 @@ def _left_out(law, ranks, sps):
 
 def _needed(law, best, draws, target):
     """Ranks for ``target`` steps/s. ``high`` None: more than 2.5 % of the fits never reach it."""
-    answer = {"sps": target, "ranks": law.needed(best, target)}
-    if not draws:
-        return {**answer, "low": None, "high": None, "interval": False}
-    found = sorted(law.needed(draw, target) or math.inf for draw in draws)
-    low, high = found[int(0.025 * len(found))], found[math.ceil(0.975 * len(found)) - 1]
-    return {**answer, "low": _finite(low), "high": _finite(high), "interval": True}
-
-
-def _finite(number):
-    return number if number < math.inf else None
+    found = sorted(law.needed(draw, target) or math.inf for draw in draws) or [math.inf]
+    ends = found[int(0.025 * len(found))], found[math.ceil(0.975 * len(found)) - 1]
+    low, high = (ranks if ranks < math.inf else None for ranks in ends)
+    return {"sps": target, "ranks": law.needed(best, target), "low": low, "high": high, "interval": bool(draws)}
 
 
 def table(fits):
@@ -212,11 +206,9 @@ def table(fits):
 
 def _answer(needed):
     ranks = "never" if needed["ranks"] is None else f"{needed['ranks']:,} ranks"
-    if not needed["interval"]:
-        return f"{needed['sps']:,.0f} steps/s: {ranks} (as many points as parameters: no interval)"
-    low = "never" if needed["low"] is None else f"{needed['low']:,}"
-    high = "never" if needed["high"] is None else f"{needed['high']:,}"
-    return f"{needed['sps']:,.0f} steps/s: {ranks} (95 %: {low} to {high})"
+    low, high = ("never" if needed[end] is None else f"{needed[end]:,}" for end in ("low", "high"))
+    interval = f"95 %: {low} to {high}" if needed["interval"] else "as many points as parameters: no interval"
+    return f"{needed['sps']:,.0f} steps/s: {ranks} ({interval})"
 
 
 def _between(low, high):
