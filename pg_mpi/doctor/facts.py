@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pg_mpi.doctor import machine
-from pg_mpi.doctor.machine import content
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import versions
 from pg_mpi.mpi import pinning
+from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.world import World
 
 

@@ -6,19 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.pinning import numbers
 
 ROOT = Path("/")
 DEVICES = ("/dev/infiniband/uverbs", "/dev/cxi")  # what an MPI opens to use a fabric
 NO_LIMIT = 1 << 60  # cgroup v1 writes a number near 2^63
-
-
-def content(path: str | Path) -> str:
-    """Text of a file; empty where it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def memory_mb(root: Path = ROOT) -> int | None:

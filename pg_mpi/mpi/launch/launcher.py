@@ -34,6 +34,7 @@ Imports only the standard library, because it runs before anything is installed.
 import argparse
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -43,6 +44,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.launch.mpirun import ensure_home, is_elastic, launcher_for, start_command, system_mpi, usable_threads
 from pg_mpi.mpi.launch.notices import pass_on
 
@@ -68,26 +70,16 @@ class LocalRanks:
     """Ranks of an mpirun on this host: its child processes that run this Python."""
 
     def __init__(self, mpirun: int) -> None:
-        self._mpirun, self._seen, self._gone_at = mpirun, False, 0.0
+        self._mpirun, self._seen_at = mpirun, math.inf
 
     def long_gone(self) -> bool:
         """True if there were ranks and none has run for ``GONE`` seconds. Call it regularly."""
-        there = any(self._runs_python(child) for child in self._children())
-        self._seen = self._seen or there
-        if there or not self._seen:
-            self._gone_at = time.monotonic()
-        return time.monotonic() - self._gone_at > GONE
-
-    def _children(self) -> list[str]:
-        with contextlib.suppress(OSError):
-            return Path(f"/proc/{self._mpirun}/task/{self._mpirun}/children").read_text().split()
-        return []
-
-    @staticmethod
-    def _runs_python(child: str) -> bool:
-        with contextlib.suppress(OSError):
-            return Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0] == os.fsencode(sys.executable)
-        return False
+        children = content(f"/proc/{self._mpirun}/task/{self._mpirun}/children").split()
+        python = os.fsencode(sys.executable).decode(errors="replace")
+        there = any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
+        if there:
+            self._seen_at = time.monotonic()
+        return time.monotonic() - self._seen_at > GONE
 
 
 def run(command: list[str], needs_local_ranks: bool = True) -> int:
