@@ -16,8 +16,8 @@ residual scatter. The uncertainty of the scatter follows a chi-squared distribut
 Without degrees of freedom there is no interval.
 """
 
-import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -28,8 +28,7 @@ DRAWS = 1000
 MOST = 10**9  # ranks: a speed that needs more is never reached
 
 
-@dataclasses.dataclass(frozen=True)
-class Law:
+class Law(NamedTuple):
     """A scaling law: name, equation, parameters, and the form in which it is fitted."""
 
     name: str
@@ -40,26 +39,20 @@ class Law:
     def basis(self, ranks):
         """Design matrix: float64 (points, parameters)."""
         n = np.asarray(ranks, dtype=float)
-        if not self.turned:
-            return np.stack([np.ones_like(n), n], axis=1)
         return np.stack([np.ones_like(n), n, n * (n - 1)][: len(self.parameters)], axis=1)
 
     def coefficients(self, ranks, sps):
         """Least-squares coefficients of the basis."""
         n, x = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
         aim = n / x if self.turned else x
-        weighted = self.basis(n) / aim[:, None]
-        if self.turned:
-            return nnls(weighted, np.ones_like(aim))[0]
-        return np.linalg.lstsq(weighted, np.ones_like(aim), rcond=None)[0]
+        weighted, ones = self.basis(n) / aim[:, None], np.ones_like(aim)
+        return nnls(weighted, ones)[0] if self.turned else np.linalg.lstsq(weighted, ones, rcond=None)[0]
 
     def speed(self, coefficients, ranks):
         """Steps/s at ``ranks``: float64 (points,)."""
         value = self.basis(ranks) @ coefficients
-        if not self.turned:
-            return value
         with np.errstate(divide="ignore"):
-            return np.asarray(ranks, dtype=float) / value
+            return np.asarray(ranks, dtype=float) / value if self.turned else value
 
     def read(self, coefficients):
         """The parameters by name."""
