@@ -99,12 +99,11 @@ class World(ShrinkingWorld):
 
     def any(self, *flags: Any) -> list[bool]:
         """Allreduce: for each flag, whether any rank sets it; a list of bools, equal on all ranks."""
-        if self.size == 1:
-            return list(map(bool, flags))
-        from mpi4py import MPI
-
         votes = bytearray(map(bool, flags))
-        self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
         return list(map(bool, votes))
 
     def broadcast_(self, array: "Array") -> "Array":
@@ -275,8 +274,7 @@ def connect(optional: bool = False) -> World:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        promised = launch_env.promised()
-        if optional and (promised is None or promised <= 1):
+        if optional and (launch_env.promised() or 1) == 1:
             return World()
         line = str(error).strip().splitlines()[0]
         raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None
