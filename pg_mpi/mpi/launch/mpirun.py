@@ -43,6 +43,15 @@ FLAVOURS = {
 }
 
 
+#: Options of launchers other than mpirun, where they are not ``-n``.
+OPTIONS = {
+    # without --kill-on-bad-exit, survivors of a killed rank may wait until the time limit
+    "srun": "--kill-on-bad-exit=1 --ntasks={ranks} --cpus-per-task={cpus}",
+    "flux": "--ntasks={ranks} --cores-per-task=1",  # flux run
+    "jsrun": "--nrs={ranks} --tasks_per_rs=1 --cpu_per_rs=1 --bind=rs",  # a resource set of one core for each rank
+}
+
+
 def ensure_home() -> None:
     """Set ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it.
 
@@ -174,19 +183,13 @@ def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None
         first, *options = shlex.split(launcher)
     except ValueError:
         raise UsageError(f"the launcher {launcher!r} is no command: give mpirun, or another with its options") from None
-    if first != "mpirun" and not shutil.which(first):
-        raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
     if first == "mpirun":
         start, *rest = mpirun_command(ranks, nodes=nodes)
         return [start, *options, *rest]
-    if first == "srun":  # without --kill-on-bad-exit, survivors of a killed rank may wait until the time limit
-        cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
-        return [first, *options, "--kill-on-bad-exit=1", f"--ntasks={ranks}", f"--cpus-per-task={cpus}"]
-    if first == "flux":  # flux run
-        return [first, *options, f"--ntasks={ranks}", "--cores-per-task=1"]
-    if first == "jsrun":  # a resource set of one core for each rank
-        return [first, *options, f"--nrs={ranks}", "--tasks_per_rs=1", "--cpu_per_rs=1", "--bind=rs"]
-    return [first, *options, "-n", str(ranks)]
+    if not shutil.which(first):
+        raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
+    cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
+    return [first, *options, *OPTIONS.get(first, "-n {ranks}").format(ranks=ranks, cpus=cpus).split()]
 
 
 def system_mpi() -> str | None:
