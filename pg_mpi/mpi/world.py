@@ -31,7 +31,7 @@ def portable(error: Exception) -> Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+def attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     """Return (result, None) or (None, exception) of a call for whose outcome other ranks wait."""
     try:
         return function(*args), None
@@ -198,7 +198,7 @@ class World(ShrinkingWorld):
 
         ``asleep``: for long calls. The other ranks sleep instead of spinning on cores that rank 0 may need.
         """
-        result, error = _attempt(function, *args) if self.rank == 0 else (None, None)
+        result, error = attempt(function, *args) if self.rank == 0 else (None, None)
         if self.size > 1:
             if asleep:
                 self.meet(pause=0.002)
@@ -214,7 +214,7 @@ class World(ShrinkingWorld):
         """Call ``function(*args)`` on every rank; if it raises, all ranks raise the lowest failed rank's exception."""
         import numpy as np
 
-        result, error = _attempt(function, *args)
+        result, error = attempt(function, *args)
         failed = -int(self.max_(np.array([-self.rank if error else -self.size]))[0])
         if failed == self.size:
             return result

@@ -15,6 +15,7 @@ from time import perf_counter, thread_time
 import numpy as np
 
 from pg_mpi import STARTED
+from pg_mpi.mpi.world import attempt
 
 
 class Broken(RuntimeError):
@@ -159,14 +160,10 @@ class VirtualWorld:
 
     def _attempt(self, function, *args):
         """Call ``function(*args)``, charged by wall-clock time because it may wait for disks: (result, error)."""
-        result = error = None
         begun, worked = perf_counter(), thread_time()
-        try:
-            result = function(*args)
-        except Exception as caught:  # every rank raises it
-            error = caught
+        outcome = attempt(function, *args)
         self._hub.delay(self.rank, max(0.0, perf_counter() - begun - (thread_time() - worked)))
-        return result, error
+        return outcome
 
     def on_root(self, function, *args, asleep=False):
         result, error = self._attempt(function, *args) if self.rank == 0 else (None, None)
