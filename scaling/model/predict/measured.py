@@ -68,8 +68,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     touched parameters change as the policy learns.
     """
     first, *_ = lines = read_metrics(run)
-    lines = [line for line in lines if line["wall_s"] >= warmup]
-    lines = [line for line in lines if between[0] <= line["update"] <= between[1]]
+    lines = [line for line in lines if line["wall_s"] >= warmup and between[0] <= line["update"] <= between[1]]
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
     try:
