@@ -13,7 +13,7 @@ from pg_mpi import THREAD_VARIABLES
 
 def blas_threads() -> int:
     """Threads of the largest BLAS or OpenMP pool loaded in this process (1 if there is none)."""
-    return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=1)
+    return max([pool["threads"] for pool in pools()], default=1)
 
 
 def pools() -> list[dict[str, Any]]:
@@ -60,10 +60,9 @@ def numbers(spelled: str) -> list[int]:
 
 def describe() -> dict[str, Any]:
     """Host, cores and threads of this rank, for the start banner and config.json."""
-    blas = sorted({pool["internal_api"] for pool in threadpoolctl.threadpool_info()})
     return {
         "host": platform.node(),
         "cores": spell(cores()),
         "threads": blas_threads(),
-        "blas": "+".join(blas),
+        "blas": "+".join(sorted({pool["api"] for pool in pools()})),
     }
