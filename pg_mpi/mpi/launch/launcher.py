@@ -66,20 +66,11 @@ def kill_session(session: int) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-class LocalRanks:
-    """Ranks of an mpirun on this host: its child processes that run this Python."""
-
-    def __init__(self, mpirun: int) -> None:
-        self._mpirun, self._seen_at = mpirun, math.inf
-
-    def long_gone(self) -> bool:
-        """True if there were ranks and none has run for ``GONE`` seconds. Call it regularly."""
-        children = content(f"/proc/{self._mpirun}/task/{self._mpirun}/children").split()
-        python = os.fsencode(sys.executable).decode(errors="replace")
-        there = any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
-        if there:
-            self._seen_at = time.monotonic()
-        return time.monotonic() - self._seen_at > GONE
+def has_ranks(mpirun: int) -> bool:
+    """Whether ranks of an mpirun run on this host: its child processes that run this Python."""
+    children = content(f"/proc/{mpirun}/task/{mpirun}/children").split()
+    python = os.fsencode(sys.executable).decode(errors="replace")
+    return any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
 
 
 def run(command: list[str], needs_local_ranks: bool = True) -> int:
@@ -105,11 +96,13 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
     )
     errors = pass_on(cast(IO[bytes], job.stderr), sys.stderr.buffer)
-    asked, ranks = 0, LocalRanks(job.pid)
+    asked, ranks_seen = 0, math.inf
     while job.poll() is None:
         came = signal.sigtimedwait(awaited, LOOKS)
         received = came.si_signo if came else None
-        if needs_local_ranks and ranks.long_gone():
+        if needs_local_ranks and has_ranks(job.pid):
+            ranks_seen = time.monotonic()
+        if time.monotonic() - ranks_seen > GONE:
             print("pg_mpi: all ranks on this host have ended, but mpirun has not: killing it", file=sys.stderr)
             job.kill()
             job.wait()
