@@ -68,13 +68,12 @@ def _more(rest: int, what: str) -> list[str]:
 
 
 def _blas(ranks: list[Facts]) -> str:
-    pools = [
-        (f"{pool['api']} {pool['version']}, {counted(pool['threads'], 'thread')}", rank["rank"])
-        for rank in ranks
-        for pool in rank["blas"]
-    ]
-    kinds = grouped(pools, lambda pool: pool[0])
-    said = (f"{kind} in {len(set(group))} of {len(ranks)} ranks" for kind, group in kinds.items())
+    kinds: dict[str, set[int]] = {}
+    for rank in ranks:
+        for pool in rank["blas"]:
+            kind = f"{pool['api']} {pool['version']}, {counted(pool['threads'], 'thread')}"
+            kinds.setdefault(kind, set()).add(rank["rank"])
+    said = (f"{kind} in {len(group)} of {len(ranks)} ranks" for kind, group in kinds.items())
     return f"  BLAS          {'; '.join(said) or 'none loaded'}"
 
 
