@@ -97,8 +97,7 @@ def networks_of(words):
         return (exchange.NAMED["memory"], exchange.named(words)), None
     path = words.partition("=")[2]
     try:
-        with open(path, encoding="utf-8") as file:
-            report = json.loads(file.read().strip().splitlines()[-1])
+        report = json.loads(Path(path).read_text(encoding="utf-8").strip().splitlines()[-1])
         seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
         found = exchange.fitted(len(report["ranks"]), seconds)
         hosts = len({rank["host"] for rank in report["ranks"]})
