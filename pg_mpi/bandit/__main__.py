@@ -61,7 +61,7 @@ def main(world: World, argv: list[str]) -> int:
     mine = range(world.rank * task.runs // world.size, (world.rank + 1) * task.runs // world.size)
     sums = testbed.play(task, methods, mine, _Progress(len(mine)) if world.rank == 0 else lambda done: None)
     for each in sums:
-        world.sum_on_root_(each.values)
+        world.sum_(each.values)
     if world.rank == 0:
         results = [Result(method, *each.means(task.runs)) for method, each in zip(methods, sums)]
         _tell(args, argv, task, results, world.size, begun)

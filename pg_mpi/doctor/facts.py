@@ -1,18 +1,17 @@
 """Facts about one rank: what is loaded and pinned, not what was requested."""
 
-import hashlib
 import os
 import platform
 import sys
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pg_mpi.doctor import machine
-from pg_mpi.doctor.machine import content
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import versions
 from pg_mpi.mpi import pinning
+from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.world import World
 
 
@@ -61,36 +60,25 @@ def _stat() -> list[str]:
 
 def core_of(thread: int) -> int:
     """Core of a hardware thread, named by its first thread."""
-    siblings = content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
-    return int(siblings.replace("-", ",").split(",")[0]) if siblings else thread
+    siblings = pinning.numbers(content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list"))
+    return siblings[0] if siblings else thread
 
 
 def mpi(world: World) -> dict[str, Any]:
-    """Loaded MPI library, and the program that started this process."""
+    """Loaded MPI library, mpi4py's module for it, and the program that started this process."""
+    module = sys.modules.get("mpi4py.MPI")
     return {
         "version": world.mpi_version(),
-        "libraries": loaded("libmpi"),
-        "binding": _binding(),
-        "launcher": _launcher(),
+        "libraries": _mpi_libraries(),
+        "binding": os.path.basename(module.__file__ or "") if module else None,  # names the ABI
+        "launcher": content(f"/proc/{os.getppid()}/comm").strip() or None,  # prted, hydra_pmi_proxy, a shell
     }
 
 
-def loaded(prefix: str) -> list[str]:
-    """Files loaded into this process whose names begin with ``prefix``, sorted (Linux)."""
-    lines = content("/proc/self/maps").splitlines()
-    paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
-    return sorted(path for path in paths if os.path.basename(path).startswith((f"{prefix}.", f"{prefix}-")))
-
-
-def _binding() -> str | None:
-    """File name of mpi4py's loaded extension module, which names its ABI."""
-    module = sys.modules.get("mpi4py.MPI")
-    return os.path.basename(cast(str, module.__file__)) if module else None
-
-
-def _launcher() -> str | None:
-    """Name of the parent process: prted, hydra_pmi_proxy, slurmstepd, or a shell."""
-    return content(f"/proc/{os.getppid()}/comm").strip() or None
+def _mpi_libraries() -> list[str]:
+    """MPI libraries that are loaded into this process, sorted (Linux)."""
+    paths = {line.split(maxsplit=5)[-1] for line in content("/proc/self/maps").splitlines() if "/" in line}
+    return sorted(path for path in paths if os.path.basename(path).startswith(("libmpi.", "libmpi-")))
 
 
 def imported() -> dict[str, Any]:
@@ -108,8 +96,3 @@ def file_system(path: str, mounts: str | Path = "/proc/self/mounts") -> str | No
     kinds = {words[1]: words[2] for words in mounted}  # of two mounts on one place the later one is visible
     above = [place for place in kinds if path.startswith(os.path.join(place, ""))]
     return kinds[max(above, key=len)] if above else None
-
-
-def digest(path: Path) -> str:
-    """First 12 hex digits of a file's sha256."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

@@ -6,17 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pg_mpi.mpi.launch.kernel_files import content
+from pg_mpi.mpi.pinning import numbers
+
 ROOT = Path("/")
 DEVICES = ("/dev/infiniband/uverbs", "/dev/cxi")  # what an MPI opens to use a fabric
 NO_LIMIT = 1 << 60  # cgroup v1 writes a number near 2^63
-
-
-def content(path: str | Path) -> str:
-    """Text of a file; empty where it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def memory_mb(root: Path = ROOT) -> int | None:
@@ -53,16 +48,6 @@ def numa_domains(root: Path = ROOT) -> list[list[int]]:
     nodes = (root / "sys/devices/system/node").glob("node[0-9]*")
     numbered = sorted((int(node.name[4:]), node) for node in nodes if node.name[4:].isdigit())
     return [threads for _, node in numbered if (threads := numbers(content(node / "cpulist")))]
-
-
-def numbers(text: str) -> list[int]:
-    """The numbers of a list such as ``0-3,8``."""
-    found: list[int] = []
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit():
-            found += range(int(first), int(last or first) + 1)
-    return found
 
 
 def allocated_threads() -> set[int]:

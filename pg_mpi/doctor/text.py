@@ -10,7 +10,7 @@ MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, fa
 
 
 def text(result: dict[str, Any]) -> list[str]:
-    """Return the report as lines of text, from the data of ``--json``."""
+    """Return the report as lines of text, from the data that ``--json`` prints."""
     ranks = result["ranks"]
     hosts = grouped(ranks, lambda rank: rank["host"])
     mpi = ranks[0]["mpi"]
@@ -27,7 +27,7 @@ def text(result: dict[str, Any]) -> list[str]:
     lines.append("  versions      " + ", ".join(f"{name} {version}" for name, version in ranks[0]["versions"].items()))
     lines.append(_emulator(ranks))
     if result["allreduce_s"]:
-        times = (f"{_bytes(int(size))} {_time(seconds)}" for size, seconds in result["allreduce_s"].items())
+        times = (f"{_bytes(size)} {_time(seconds)}" for size, seconds in result["allreduce_s"].items())
         lines.append(f"  Allreduce     {', '.join(times)}")
     lines += _fabrics(ranks, result["allreduce_s"])
     speed = result["memory_gb_s"]
@@ -68,13 +68,12 @@ def _more(rest: int, what: str) -> list[str]:
 
 
 def _blas(ranks: list[Facts]) -> str:
-    pools = [
-        (f"{pool['api']} {pool['version']}, {counted(pool['threads'], 'thread')}", rank["rank"])
-        for rank in ranks
-        for pool in rank["blas"]
-    ]
-    kinds = grouped(pools, lambda pool: pool[0])
-    said = (f"{kind} in {len(set(group))} of {len(ranks)} ranks" for kind, group in kinds.items())
+    kinds: dict[str, set[int]] = {}
+    for rank in ranks:
+        for pool in rank["blas"]:
+            kind = f"{pool['api']} {pool['version']}, {counted(pool['threads'], 'thread')}"
+            kinds.setdefault(kind, set()).add(rank["rank"])
+    said = (f"{kind} in {len(group)} of {len(ranks)} ranks" for kind, group in kinds.items())
     return f"  BLAS          {'; '.join(said) or 'none loaded'}"
 
 
@@ -90,15 +89,14 @@ def _emulator(ranks: list[Facts]) -> str:
     )
 
 
-def _fabrics(ranks: list[Facts], exchange: dict[Any, float]) -> list[str]:
+def _fabrics(ranks: list[Facts], exchange: dict[int, float]) -> list[str]:
     """The fast networks of the first host, and what the largest Allreduce reached beside them."""
     found = ranks[0]["fabrics"]
     if not found:
         return []
     names = ", ".join(f"{fabric['name']} {fabric['gbit_s']:g} Gbit/s" for fabric in found)
-    size = max(map(int, exchange), default=0)
-    seconds = next((seconds for key, seconds in exchange.items() if int(key) == size), None)
-    reached = f"; an Allreduce moves {8 * size / seconds / 1e9:.1f} Gbit/s" if seconds else ""
+    size = max(exchange, default=0)
+    reached = f"; an Allreduce moves {8 * size / exchange[size] / 1e9:.1f} Gbit/s" if exchange else ""
     used = "in use" if all(rank["fabric_in_use"] for rank in ranks) else "not in use"
     return [f"  fabric        {names}, {used}{reached}"]
 

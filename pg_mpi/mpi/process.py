@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import NoReturn, cast
+from typing import NoReturn
 
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
@@ -35,7 +35,7 @@ def run(
     """
     if parser:
         answer_help(parser, argv)
-    world = None
+    world = World()
     try:
         world = connect(optional_mpi)
         if check_launch:
@@ -69,60 +69,59 @@ def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
         try:
             code = main(argv)
         except Exception as error:
-            code = _tell(None, error)
-    _leave(None, code)
+            code = _tell(World(), error)
+    _leave(World(), code)
 
 
-def _tell(world: World | None, error: BaseException) -> int:
+def _tell(world: World, error: BaseException) -> int:
     """Print an error and return its exit code, if all ranks raise it; else end the whole job."""
     line = reportable(error)
     if line is None:
         _die(world, error)
-    together = world is None or world.size == 1 or line.agreed
+    together = world.size == 1 or line.agreed
     # ranks that MPI did not connect are all rank 0: then the launcher's number decides
-    speaks = launch_env.is_first_process() if world is None or world.size == 1 else world.rank == 0 or not together
+    speaks = launch_env.is_first_process() if world.size == 1 else world.rank == 0 or not together
     if speaks:
         print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
     if not together or not _all_know(world):
-        cast(World, world).abort(line.code)
+        world.abort(line.code)
     return line.code
 
 
-def _all_know(world: World | None) -> bool:
+def _all_know(world: World) -> bool:
     """Return False if a rank was lost before all ranks raised the error. Collective: every rank must call this."""
     try:
-        if world and world.can_shrink():
+        if world.can_shrink():
             world.agree()
         return True
     except Exception as error:
-        if cast(World, world).is_loss(error):
+        if world.is_loss(error):
             return False
         raise
 
 
-def _die(world: World | None, error: BaseException) -> NoReturn:
+def _die(world: World, error: BaseException) -> NoReturn:
     """Print this rank's traceback and end the whole job. Only rank 0 prints an error that all ranks raise."""
-    rank, size = (world.rank, world.size) if world else (0, 1)
-    if world and world.is_loss(error):
+    if world.is_loss(error):
         world.abort(1)  # prints the lost ranks
-    if rank and getattr(error, "agreed", False):
-        if cast(World, world).can_shrink():
-            cast(World, world).abort(1)
+    if world.rank and getattr(error, "agreed", False):
+        if world.can_shrink():
+            world.abort(1)
         time.sleep(2)  # rank 0 ends the job
     text = "".join(traceback.format_exception(error))
     sys.stdout.flush()
-    print(f"{text}pg_mpi: rank {rank} of {size} failed: the whole job ends", file=sys.stderr, flush=True)
+    print(f"{text}pg_mpi: rank {world.rank} of {world.size} failed: the whole job ends", file=sys.stderr, flush=True)
     time.sleep(0.1)  # MPI_Abort does not wait until the launcher has forwarded the output
     code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
-    (world or World()).abort(code or 1)
+    world.abort(code or 1)
 
 
-def _leave(world: World | None, code: int) -> NoReturn:
+def _leave(world: World, code: int) -> NoReturn:
     """Flush output, finalize MPI together with all ranks, and exit with ``code``."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late signal must not kill a process that is about to exit
     sys.stdout.flush()
     sys.stderr.flush()
-    if world and world.can_shrink():  # Finalize may wait for failed ranks
+    if world.can_shrink():  # Finalize may wait for failed ranks
         with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()
         os._exit(code)

@@ -36,17 +36,13 @@ def shared_array(world: Collectives, shape: tuple[int, ...], dtype: Any) -> NDAr
 
 
 def _create(size: int) -> str:
-    file, path = tempfile.mkstemp(prefix=PREFIX, dir=FOLDER)
-    os.truncate(file, size)
-    os.close(file)
-    return path
+    with tempfile.NamedTemporaryFile(prefix=PREFIX, dir=FOLDER, delete=False) as file:
+        file.truncate(size)
+    return file.name
 
 
 def _reserve(path: str, size: int, first: int, length: int) -> mmap.mmap:
-    file = os.open(path, os.O_RDWR)
-    try:
-        if length:
-            os.posix_fallocate(file, first, length)  # without it, a full memory would kill the rank that writes there
-        return mmap.mmap(file, size)
-    finally:
-        os.close(file)
+    with open(path, "r+b") as file:
+        if length:  # without it, a full memory would kill the rank that writes there
+            os.posix_fallocate(file.fileno(), first, length)
+        return mmap.mmap(file.fileno(), size)

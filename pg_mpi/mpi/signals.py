@@ -29,9 +29,8 @@ class StopFlag:
     """
 
     def __init__(self, launched: bool = False) -> None:
-        self._signal: str | None
-        self._at: float | None
-        self._signal, self._at, self._parent = None, None, os.getppid() if launched else None
+        self._signal: str | None = None
+        self._at, self._parent = 0.0, os.getppid() if launched else None
         for number in STOP_SIGNALS:
             signal.signal(number, self._set)
 

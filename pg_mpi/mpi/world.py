@@ -31,6 +31,14 @@ def portable(error: Exception) -> Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
+def attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+    """Return (result, None) or (None, exception) of a call for whose outcome other ranks wait."""
+    try:
+        return function(*args), None
+    except Exception as error:  # any: all ranks raise it
+        return None, error
+
+
 class World(ShrinkingWorld):
     """A communicator reduced to what training needs.
 
@@ -56,15 +64,6 @@ class World(ShrinkingWorld):
             from mpi4py import MPI
 
             self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
-        return array
-
-    def sum_on_root_(self, array: "Array") -> "Array":
-        """Reduce: replace rank 0's ``array`` by its sum over ranks, in place; other ranks keep theirs."""
-        if self.size > 1:
-            from mpi4py import MPI
-
-            send, receive = (array, None) if self.rank else (MPI.IN_PLACE, array)
-            self._comm.Reduce(send, receive, op=MPI.SUM, root=0)
         return array
 
     def max_(self, array: "Array") -> "Array":
@@ -100,12 +99,11 @@ class World(ShrinkingWorld):
 
     def any(self, *flags: Any) -> list[bool]:
         """Allreduce: for each flag, whether any rank sets it; a list of bools, equal on all ranks."""
-        if self.size == 1:
-            return list(map(bool, flags))
-        from mpi4py import MPI
-
         votes = bytearray(map(bool, flags))
-        self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
+        if self.size > 1:
+            from mpi4py import MPI
+
+            self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
         return list(map(bool, votes))
 
     def broadcast_(self, array: "Array") -> "Array":
@@ -200,18 +198,10 @@ class World(ShrinkingWorld):
 
         ``asleep``: for long calls. The other ranks sleep instead of spinning on cores that rank 0 may need.
         """
-        error: Any
-        result = error = None
-        if self.rank == 0:
-            try:
-                result = function(*args)
-            except Exception as caught:  # any: the other ranks wait for the result
-                error = caught
+        result, error = attempt(function, *args) if self.rank == 0 else (None, None)
         if self.size > 1:
             if asleep:
-                done = self._comm.Ibarrier()
-                while not done.Test():
-                    time.sleep(0.002)
+                self.meet(pause=0.002)
             shared = self._comm.bcast((result, error and portable(error)), root=0)
             if self.rank:  # rank 0 keeps its own: bcast returns a copy there too, and a copy holds no lock
                 result, error = shared
@@ -224,12 +214,7 @@ class World(ShrinkingWorld):
         """Call ``function(*args)`` on every rank; if it raises, all ranks raise the lowest failed rank's exception."""
         import numpy as np
 
-        error: Any
-        result = error = None
-        try:
-            result = function(*args)
-        except Exception as caught:  # any: the other ranks would wait
-            error = caught
+        result, error = attempt(function, *args)
         failed = -int(self.max_(np.array([-self.rank if error else -self.size]))[0])
         if failed == self.size:
             return result
@@ -256,13 +241,13 @@ class World(ShrinkingWorld):
         if self.size > 1 and not isinstance(error, PeerFailed) and not getattr(error, "agreed", False):
             cast(FailureVote, self._comm).fail()
 
-    def meet(self, meanwhile: Callable[[], object]) -> None:
-        """Barrier that sleeps, and calls ``meanwhile()`` every 0.05 s until every rank has called this."""
+    def meet(self, meanwhile: Callable[[], object] = lambda: None, pause: float = 0.05) -> None:
+        """Barrier that sleeps, and calls ``meanwhile()`` every ``pause`` seconds until every rank has called this."""
         if self.size > 1:
             here = self._comm.Ibarrier()
             while not here.Test():
                 meanwhile()
-                time.sleep(0.05)
+                time.sleep(pause)
 
     def mpi_version(self) -> str:
         """Name and version of the MPI library, one line. Not collective."""
@@ -289,8 +274,7 @@ def connect(optional: bool = False) -> World:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        promised = launch_env.promised()
-        if optional and (promised is None or promised <= 1):
+        if optional and (launch_env.promised() or 1) == 1:
             return World()
         line = str(error).strip().splitlines()[0]
         raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None

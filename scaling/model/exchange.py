@@ -12,8 +12,8 @@ MPI libraries choose by size and number of ranks; this model takes the cheapest.
 "Optimization of Collective Communication Operations in MPICH" (2005).
 """
 
-import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -24,8 +24,7 @@ from pg_mpi.config.parsers import nearest
 GAMMA = 1e-10  # seconds per byte: float32 sums at 10 GB/s, limited by memory
 
 
-@dataclasses.dataclass(frozen=True)
-class Network:
+class Network(NamedTuple):
     """alpha: seconds per message; beta: seconds per byte; gamma: seconds to add a byte."""
 
     alpha: float
@@ -65,7 +64,7 @@ def allreduce(ranks, size, network):
     """Seconds of an Allreduce of ``size`` bytes over ranks that each have their own link."""
     if ranks == 1:
         return 0.0
-    alpha, beta, gamma = dataclasses.astuple(network)
+    alpha, beta, gamma = network
     steps = ranks.bit_length() - 1
     even = 2**steps
     odd = 2 * (alpha + beta * size) + gamma * size if ranks > even else 0.0

@@ -16,8 +16,8 @@ residual scatter. The uncertainty of the scatter follows a chi-squared distribut
 Without degrees of freedom there is no interval.
 """
 
-import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -28,8 +28,7 @@ DRAWS = 1000
 MOST = 10**9  # ranks: a speed that needs more is never reached
 
 
-@dataclasses.dataclass(frozen=True)
-class Law:
+class Law(NamedTuple):
     """A scaling law: name, equation, parameters, and the form in which it is fitted."""
 
     name: str
@@ -40,26 +39,20 @@ class Law:
     def basis(self, ranks):
         """Design matrix: float64 (points, parameters)."""
         n = np.asarray(ranks, dtype=float)
-        if not self.turned:
-            return np.stack([np.ones_like(n), n], axis=1)
         return np.stack([np.ones_like(n), n, n * (n - 1)][: len(self.parameters)], axis=1)
 
     def coefficients(self, ranks, sps):
         """Least-squares coefficients of the basis."""
         n, x = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
         aim = n / x if self.turned else x
-        weighted = self.basis(n) / aim[:, None]
-        if self.turned:
-            return nnls(weighted, np.ones_like(aim))[0]
-        return np.linalg.lstsq(weighted, np.ones_like(aim), rcond=None)[0]
+        weighted, ones = self.basis(n) / aim[:, None], np.ones_like(aim)
+        return nnls(weighted, ones)[0] if self.turned else np.linalg.lstsq(weighted, ones, rcond=None)[0]
 
     def speed(self, coefficients, ranks):
         """Steps/s at ``ranks``: float64 (points,)."""
         value = self.basis(ranks) @ coefficients
-        if not self.turned:
-            return value
         with np.errstate(divide="ignore"):
-            return np.asarray(ranks, dtype=float) / value
+            return np.asarray(ranks, dtype=float) / value if self.turned else value
 
     def read(self, coefficients):
         """The parameters by name."""
@@ -163,8 +156,8 @@ def _draws(law, best, ranks, sps, seed):
 
 
 def _interval(value, spread):
-    low, high = np.percentile(spread, (2.5, 97.5)) if spread else (None, None)
-    return {"value": value, "low": None if low is None else float(low), "high": None if high is None else float(high)}
+    low, high = map(float, np.percentile(spread, (2.5, 97.5))) if spread else (None, None)
+    return {"value": value, "low": low, "high": high}
 
 
 def _left_out(law, ranks, sps):
@@ -180,16 +173,10 @@ def _left_out(law, ranks, sps):
 
 def _needed(law, best, draws, target):
     """Ranks for ``target`` steps/s. ``high`` None: more than 2.5 % of the fits never reach it."""
-    answer = {"sps": target, "ranks": law.needed(best, target)}
-    if not draws:
-        return {**answer, "low": None, "high": None, "interval": False}
-    found = sorted(law.needed(draw, target) or math.inf for draw in draws)
-    low, high = found[int(0.025 * len(found))], found[math.ceil(0.975 * len(found)) - 1]
-    return {**answer, "low": _finite(low), "high": _finite(high), "interval": True}
-
-
-def _finite(number):
-    return number if number < math.inf else None
+    found = sorted(law.needed(draw, target) or math.inf for draw in draws) or [math.inf]
+    ends = found[int(0.025 * len(found))], found[math.ceil(0.975 * len(found)) - 1]
+    low, high = (ranks if ranks < math.inf else None for ranks in ends)
+    return {"sps": target, "ranks": law.needed(best, target), "low": low, "high": high, "interval": bool(draws)}
 
 
 def table(fits):
@@ -212,11 +199,9 @@ def table(fits):
 
 def _answer(needed):
     ranks = "never" if needed["ranks"] is None else f"{needed['ranks']:,} ranks"
-    if not needed["interval"]:
-        return f"{needed['sps']:,.0f} steps/s: {ranks} (as many points as parameters: no interval)"
-    low = "never" if needed["low"] is None else f"{needed['low']:,}"
-    high = "never" if needed["high"] is None else f"{needed['high']:,}"
-    return f"{needed['sps']:,.0f} steps/s: {ranks} (95 %: {low} to {high})"
+    low, high = ("never" if needed[end] is None else f"{needed[end]:,}" for end in ("low", "high"))
+    interval = f"95 %: {low} to {high}" if needed["interval"] else "as many points as parameters: no interval"
+    return f"{needed['sps']:,.0f} steps/s: {ranks} ({interval})"
 
 
 def _between(low, high):

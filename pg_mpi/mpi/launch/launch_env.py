@@ -12,10 +12,7 @@ from pg_mpi.config.systems import LAUNCHERS
 
 def _first_number(names: Iterable[str | None], environ: Mapping[str, str] = os.environ) -> int | None:
     """Return the first of these environment variables that holds a number, or None."""
-    for name in names:
-        if name and environ.get(name, "").isdigit():
-            return int(environ[name])
-    return None
+    return next((int(environ[name]) for name in names if name and environ.get(name, "").isdigit()), None)
 
 
 def promised(environ: Mapping[str, str] = os.environ) -> int | None:

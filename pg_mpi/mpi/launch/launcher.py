@@ -34,6 +34,7 @@ Imports only the standard library, because it runs before anything is installed.
 import argparse
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -43,6 +44,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.launch.mpirun import ensure_home, is_elastic, launcher_for, start_command, system_mpi, usable_threads
 from pg_mpi.mpi.launch.notices import pass_on
 
@@ -64,30 +66,11 @@ def kill_session(session: int) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-class LocalRanks:
-    """Ranks of an mpirun on this host: its child processes that run this Python."""
-
-    def __init__(self, mpirun: int) -> None:
-        self._mpirun, self._seen, self._gone_at = mpirun, False, 0.0
-
-    def long_gone(self) -> bool:
-        """True if there were ranks and none has run for ``GONE`` seconds. Call it regularly."""
-        there = any(self._runs_python(child) for child in self._children())
-        self._seen = self._seen or there
-        if there or not self._seen:
-            self._gone_at = time.monotonic()
-        return time.monotonic() - self._gone_at > GONE
-
-    def _children(self) -> list[str]:
-        with contextlib.suppress(OSError):
-            return Path(f"/proc/{self._mpirun}/task/{self._mpirun}/children").read_text().split()
-        return []
-
-    @staticmethod
-    def _runs_python(child: str) -> bool:
-        with contextlib.suppress(OSError):
-            return Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0] == os.fsencode(sys.executable)
-        return False
+def has_ranks(mpirun: int) -> bool:
+    """Whether ranks of an mpirun run on this host: its child processes that run this Python."""
+    children = content(f"/proc/{mpirun}/task/{mpirun}/children").split()
+    python = os.fsencode(sys.executable).decode(errors="replace")
+    return any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
 
 
 def run(command: list[str], needs_local_ranks: bool = True) -> int:
@@ -113,11 +96,13 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
     )
     errors = pass_on(cast(IO[bytes], job.stderr), sys.stderr.buffer)
-    asked, ranks = 0, LocalRanks(job.pid)
+    asked, ranks_seen = 0, math.inf
     while job.poll() is None:
         came = signal.sigtimedwait(awaited, LOOKS)
         received = came.si_signo if came else None
-        if needs_local_ranks and ranks.long_gone():
+        if needs_local_ranks and has_ranks(job.pid):
+            ranks_seen = time.monotonic()
+        if time.monotonic() - ranks_seen > GONE:
             print("pg_mpi: all ranks on this host have ended, but mpirun has not: killing it", file=sys.stderr)
             job.kill()
             job.wait()

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from pg_mpi import THREAD_VARIABLES
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.systems import BATCH_SYSTEMS, allocated_nodes, allocated_ranks
+from pg_mpi.mpi.launch.kernel_files import content
 
 #: Environment variables that ranks on other nodes need.
 TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
@@ -38,6 +40,15 @@ FLAVOURS = {
     "Open MPI": r"\bOpen MPI\)? v?(\d+)",
     "Intel MPI": r"Intel\(R\) MPI Library\b.*?(\d+)",
     "MPICH": r"(?:HYDRA build details:\s+Version:|MPICH Version:)\s+(\d+)",
+}
+
+
+#: Options of launchers other than mpirun, where they are not ``-n``.
+OPTIONS = {
+    # without --kill-on-bad-exit, survivors of a killed rank may wait until the time limit
+    "srun": "--kill-on-bad-exit=1 --ntasks={ranks} --cpus-per-task={cpus}",
+    "flux": "--ntasks={ranks} --cores-per-task=1",  # flux run
+    "jsrun": "--nrs={ranks} --tasks_per_rs=1 --cpu_per_rs=1 --bind=rs",  # a resource set of one core for each rank
 }
 
 
@@ -79,17 +90,15 @@ def _beside() -> str:
     return str(Path(sys.executable).parent / "mpirun")
 
 
-def _on_path() -> Iterator[str]:
-    """Every working mpirun on the PATH, in its order."""
-    candidates = (os.path.join(folder, "mpirun") for folder in os.get_exec_path() if folder)
-    return filter(flavour, candidates)
+def _working() -> Iterator[str]:
+    """Every mpirun that works: of this Python's environment, where mpi4py looks first too, then those on the PATH."""
+    on_path = (os.path.join(folder, "mpirun") for folder in os.get_exec_path() if folder)
+    return filter(flavour, itertools.chain([_beside()], on_path))
 
 
 def find_mpirun() -> str:
-    """Return the mpirun of this Python's environment, where mpi4py looks first too; else the first on the PATH."""
-    if flavour(_beside()):
-        return _beside()
-    for mpirun in _on_path():
+    """Return the first mpirun that works."""
+    for mpirun in _working():
         return mpirun
     raise UsageError(
         "no mpirun of Open MPI, MPICH or Intel MPI beside this Python or on the PATH: "
@@ -100,8 +109,8 @@ def find_mpirun() -> str:
 def usable_threads() -> int:
     """Number of hardware threads that this process may use, at most a container's CPU quota."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):  # no such file, or "max": no quota
-        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+    with contextlib.suppress(ValueError):  # no such file, or "max": no quota
+        quota, period = map(int, content("/sys/fs/cgroup/cpu.max").split())
         threads = max(1, min(threads, quota // period))
     return threads
 
@@ -110,11 +119,8 @@ def usable_cores() -> int:
     """Number of cores that this process may use. mpirun counts cores, not hardware threads."""
     if not hasattr(os, "sched_getaffinity"):
         return usable_threads()
-    cores = set()
-    for thread in os.sched_getaffinity(0):
-        siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
-        cores.add(siblings.read_text() if siblings.exists() else str(thread))
-    return len(cores)
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    return len({content(siblings.format(thread)) or thread for thread in os.sched_getaffinity(0)})
 
 
 def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]:
@@ -177,32 +183,24 @@ def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None
         first, *options = shlex.split(launcher)
     except ValueError:
         raise UsageError(f"the launcher {launcher!r} is no command: give mpirun, or another with its options") from None
-    if first != "mpirun" and not shutil.which(first):
-        raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
     if first == "mpirun":
         start, *rest = mpirun_command(ranks, nodes=nodes)
         return [start, *options, *rest]
-    if first == "srun":  # without --kill-on-bad-exit, survivors of a killed rank may wait until the time limit
-        cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
-        return [first, *options, "--kill-on-bad-exit=1", f"--ntasks={ranks}", f"--cpus-per-task={cpus}"]
-    if first == "flux":  # flux run
-        return [first, *options, f"--ntasks={ranks}", "--cores-per-task=1"]
-    if first == "jsrun":  # a resource set of one core for each rank
-        return [first, *options, f"--nrs={ranks}", "--tasks_per_rs=1", "--cpu_per_rs=1", "--bind=rs"]
-    return [first, *options, "-n", str(ranks)]
+    if not shutil.which(first):
+        raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
+    cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
+    return [first, *options, *OPTIONS.get(first, "-n {ranks}").format(ranks=ranks, cpus=cpus).split()]
 
 
 def system_mpi() -> str | None:
     """Return the machine's mpirun if mpi4py loads the library that belongs to it, else None. Prints which."""
-    if flavour(_beside()):
+    mpirun = next(_working(), None)
+    if not mpirun or mpirun == _beside():
         return None
-    for mpirun in _on_path():
-        kind = flavour(mpirun)
-        question = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
-        loaded = _ask(sys.executable, "-c", f"{question}; print(MPI.Get_library_version())")
-        if kind and kind == loaded:
-            print(f"using this machine's {kind.name} {kind.major} ({mpirun})")
-            return mpirun
-        print(f"not using {mpirun}: mpi4py does not find its library (MPI4PY_LIBMPI can name it)")
-        break
+    question = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
+    loaded = _ask(sys.executable, "-c", f"{question}; print(MPI.Get_library_version())")
+    if loaded and loaded == flavour(mpirun):
+        print(f"using this machine's {loaded.name} {loaded.major} ({mpirun})")
+        return mpirun
+    print(f"not using {mpirun}: mpi4py does not find its library (MPI4PY_LIBMPI can name it)")
     return None

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from pg_mpi.mpi.launch.kernel_files import content
+
 OLD = 60.0  # seconds
 #: Of Open MPI (host, user, job, rank), and of ``shared_memory``.
 SEGMENT = re.compile(r"sm_segment\..+\.\d+\.[0-9a-f]+\.\d+|pg_mpi_shared\.\w{8}")
@@ -71,8 +73,4 @@ def _dead(process: str) -> bool:
 
 def _mapped() -> str:
     """Memory maps of all processes of this user, as text."""
-    texts = []
-    for entry in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):  # gone, or another user's
-            texts.append(entry.read_text(errors="replace"))
-    return "".join(texts)
+    return "".join(map(content, Path("/proc").glob("[0-9]*/maps")))

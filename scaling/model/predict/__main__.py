@@ -50,10 +50,8 @@ def main(argv):
     measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
     costs = [read_costs(run, args.warmup) for run in runs]
     cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
-    rows = []
-    for ranks in args.ranks or DECADES:
-        how = (ranks, networks, args.ranks_per_node, args.cores, 1e9 * memory)
-        rows.append(median([predict(each, *how) for each in costs]))
+    how = (networks, args.ranks_per_node, args.cores, 1e9 * memory)
+    rows = [median([predict(each, ranks, *how) for each in costs]) for ranks in args.ranks or DECADES]
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
         row["extrapolated"] = row["ranks"] > max(costs[0].ranks, *measured, 0)
@@ -99,8 +97,7 @@ def networks_of(words):
         return (exchange.NAMED["memory"], exchange.named(words)), None
     path = words.partition("=")[2]
     try:
-        with open(path, encoding="utf-8") as file:
-            report = json.loads(file.read().strip().splitlines()[-1])
+        report = json.loads(Path(path).read_text(encoding="utf-8").strip().splitlines()[-1])
         seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
         found = exchange.fitted(len(report["ranks"]), seconds)
         hosts = len({rank["host"] for rank in report["ranks"]})

@@ -68,8 +68,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     touched parameters change as the policy learns.
     """
     first, *_ = lines = read_metrics(run)
-    lines = [line for line in lines if line["wall_s"] >= warmup]
-    lines = [line for line in lines if between[0] <= line["update"] <= between[1]]
+    lines = [line for line in lines if line["wall_s"] >= warmup and between[0] <= line["update"] <= between[1]]
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
     try:
@@ -89,7 +88,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         raise UsageError(f"{run} has --reproducible or --replay, which the model does not support: give another run")
     table = Table(lines)
     played = np.array([steps for _, steps in facts["counters"]["recent"]], dtype=float)
-    power, sample_s, byte_s, call_s, step_s, save_s = probe(path, arrays, facts, settings["envs_per_rank"])
+    power, probed = probe(path, arrays, facts, settings["envs_per_rank"])
     play_s, noise = table.playing()
     return Costs(
         ranks=lines[-1]["ranks"],
@@ -97,13 +96,9 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         lengths=levelled(played, table.length(settings)),
         play_s=play_s,
         noise=noise,
-        sample_s=sample_s,
-        byte_s=byte_s,
-        call_s=call_s,
-        step_s=step_s,
-        save_s=save_s,
+        **probed,
         start_s=first["wall_s"] - sum(first["phase_s"].values()),
-        round_s=float(np.median(table.slowest("record"))),
+        round_s=float(np.median([line["phase_max_s"]["record"] for line in lines[1:]])),
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
         whole_bytes=arrays["theta"].nbytes + arrays["optimizer"].nbytes,
@@ -145,19 +140,11 @@ class Table:
             for name in ("env_steps", "exchanges", "bytes_exchanged", "wall_s", "games")
         )
 
-    def mean(self, *names):
-        """Seconds of the mean rank in some phases, per update."""
-        return np.array([sum(line["phase_s"][name] for name in names) for line in self._lines])
-
-    def slowest(self, *names):
-        """Seconds of the slowest rank in some phases, per update."""
-        return np.array([sum(line["phase_max_s"][name] for name in names) for line in self._lines])
-
     def playing(self):
         """(seconds per step, noise) of the phases of play and of the time outside of all phases."""
-        phases = self.mean(*self._lines[0]["phase_s"])
-        other = np.maximum(self.wall - phases, 0)
-        a_step = (self.mean(*PLAY) + other) / (self.samples / self._ranks)
+        phases = np.array([sum(line["phase_s"].values()) for line in self._lines])
+        play = np.array([sum(line["phase_s"][name] for name in PLAY) for line in self._lines])
+        a_step = (play + np.maximum(self.wall - phases, 0)) / (self.samples / self._ranks)
         changes = np.diff(np.log(a_step))  # differences, so that drift is not noise
         noise = np.std(changes) / np.sqrt(2) * np.sqrt(self._ranks)  # of one rank, not of the mean
         return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(noise)

@@ -10,6 +10,7 @@ through its memory together: a gradient, an exchange or a step takes at least (r
 array) x bytes / (bandwidth of the node).
 """
 
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +28,7 @@ SHARED = 1  # passes of an exchange in shared memory
 SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
 
 
-def predict(costs, ranks, networks, node=128, cores=None, memory=None, seed=0, draws=DRAWS):
+def predict(costs, ranks, networks, node=128, cores=None, memory=None):
     """Predict an update on N ranks: a JSON-able dict.
 
     Args:
@@ -36,24 +37,18 @@ def predict(costs, ranks, networks, node=128, cores=None, memory=None, seed=0, d
         cores: number that all ranks share (default: one per rank). Waiting ranks yield them only if ``node`` > 1.
         memory: bytes/s of a node (default: as much as the ranks can use).
     """
-    rng, cores = np.random.default_rng(seed), min(cores or ranks, ranks)
-    rounds = int(np.clip(draws // (ranks * costs.settings["envs_per_rank"]), 2, 400))
-    sums = dict.fromkeys(("samples", "seconds", "wait", "allreduce", "optimizer", "save", "bytes", "exchanges"), 0.0)
+    rng, cores = np.random.default_rng(0), min(cores or ranks, ranks)
+    rounds = int(np.clip(DRAWS // (ranks * costs.settings["envs_per_rank"]), 2, 400))
+    sums = Counter()
     for _ in range(rounds):
-        for name, value in _round(costs, ranks, networks, node, cores, memory or np.inf, rng).items():
-            sums[name] += value
+        sums.update(_round(costs, ranks, networks, node, cores, memory or np.inf, rng))
     sps = sums["samples"] / sums["seconds"]
     return {
         "ranks": ranks,
         "sps": sps,
-        "wait_fraction": sums["wait"] / sums["seconds"],
-        "allreduce_fraction": sums["allreduce"] / sums["seconds"],
-        "optimizer_fraction": sums["optimizer"] / sums["seconds"],
-        "save_fraction": sums["save"] / sums["seconds"],
+        **{f"{name}_fraction": sums[name] / sums["seconds"] for name in ("wait", "allreduce", "optimizer", "save")},
         "update_s": sums["seconds"] / rounds,
-        "samples_per_update": sums["samples"] / rounds,
-        "exchanges_per_update": sums["exchanges"] / rounds,
-        "bytes_per_update": sums["bytes"] / rounds,
+        **{f"{name}_per_update": sums[name] / rounds for name in ("samples", "exchanges", "bytes")},
         "node_hours_per_1e9_steps": 1e9 / sps / 3600 * -(-ranks // node),
     }
 

@@ -27,7 +27,7 @@ SHARES = (1, 4, 16, 64)  # minibatches per round
 
 
 def probe(path, arrays, facts, envs_per_rank):
-    """Measure (exponent, sample_s, byte_s, call_s, step_s, save_s) of a run from its loaded checkpoint.
+    """Measure (exponent, {sample_s, byte_s, call_s, step_s, save_s}) of a run from its loaded checkpoint.
 
     The size of an exchange grows with the samples of its update to the power of ``exponent``. A gradient takes
     ``sample_s`` per sample and epoch, ``call_s`` per minibatch and ``byte_s`` per byte of its exchange, the optimizer
@@ -47,7 +47,8 @@ def probe(path, arrays, facts, envs_per_rank):
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
     anneal = annealing(config, counters.anneal_steps)
-    return growth(policy, rounds), *learning(policy, config, rounds[0], anneal), saving(arrays, os.path.dirname(path))
+    learned = learning(policy, config, rounds[0], anneal)
+    return growth(policy, rounds), {**learned, "save_s": saving(arrays, os.path.dirname(path))}
 
 
 def growth(policy, rounds):
@@ -59,12 +60,9 @@ def growth(policy, rounds):
 
 
 def learning(policy, config, played, anneal):
-    """Measure (sample_s, byte_s, call_s, step_s) on the same trajectories with several minibatch sizes."""
+    """Measure {sample_s, byte_s, call_s, step_s} on the same trajectories with several minibatch sizes."""
     samples = sum(trajectory.length for trajectory in played)
-    if config.method == "reinforce":
-        shares, epochs = (1,), 1
-    else:
-        shares, epochs = SHARES, config.update_epochs
+    shares, epochs = ((1,), 1) if config.method == "reinforce" else (SHARES, config.update_epochs)
     rows, spent, stepping = [], [], 0.0
     for share in shares:
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
@@ -77,7 +75,8 @@ def learning(policy, config, played, anneal):
     columns, spent = np.array(rows, dtype=float), np.array(spent)
     scale = columns.max(axis=0)
     found, _ = nnls(columns / scale / spent[:, None], np.ones(len(spent)))
-    return *map(float, found / scale), stepping / float(columns[:, 1].sum())
+    costs = dict(zip(("sample_s", "byte_s", "call_s"), map(float, found / scale)))
+    return {**costs, "step_s": stepping / float(columns[:, 1].sum())}
 
 
 def saving(arrays, beside):

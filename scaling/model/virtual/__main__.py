@@ -139,14 +139,13 @@ def train(run, ranks, how, words, limit):
     line = [sys.executable, "-m", "scaling.model.virtual.train", str(ranks), *how, *words, "--run-dir", str(run)]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
         try:
-            return job.wait(limit)
+            job.wait(limit)
         except subprocess.TimeoutExpired:
-            job.terminate()
-            return job.wait()
-        except BaseException:  # Ctrl-C or a signal: wait for the checkpoint
+            pass
+        finally:  # wait for the checkpoint, also after Ctrl-C or a signal
             job.terminate()
             job.wait()
-            raise
+    return job.returncode
 
 
 def keep(path, run, ranks, seconds, facts):

@@ -15,6 +15,7 @@ from time import perf_counter, thread_time
 import numpy as np
 
 from pg_mpi import STARTED
+from pg_mpi.mpi.world import attempt
 
 
 class Broken(RuntimeError):
@@ -102,11 +103,8 @@ class Hub:
             self._result = combine(self._items)
             latest = max(self._clocks) + (self._cost(size) if self.size > 1 else 0.0)
             self._clocks = [latest] * self.size
-        if self.size > 1:
-            self._turns[(rank + 1) % self.size].release()
-            self._take(rank)
-        else:
-            self._resumed = thread_time()
+        self._turns[(rank + 1) % self.size].release()
+        self._take(rank)
         return self._result
 
 
@@ -125,19 +123,13 @@ class VirtualWorld:
         return STARTED + self._hub.clock(self.rank)
 
     def sum_(self, array):
-        self._hub.meet(self.rank, array, _sum, array.nbytes)
-        return array
+        return self.merge_(array, np.add)
 
     def max_(self, array):
-        self._hub.meet(self.rank, array, _max, array.nbytes)
-        return array
+        return self.merge_(array, np.maximum)
 
     def merge_(self, array, function):
-        def combine(one, other, out):
-            out[...] = function(one, other)
-            return out
-
-        self._hub.meet(self.rank, array, lambda arrays: _spread(arrays, combine), array.nbytes)
+        self._hub.meet(self.rank, array, lambda arrays: _merge(arrays, function), array.nbytes)
         return array
 
     def any(self, *flags):
@@ -168,14 +160,10 @@ class VirtualWorld:
 
     def _attempt(self, function, *args):
         """Call ``function(*args)``, charged by wall-clock time because it may wait for disks: (result, error)."""
-        result = error = None
         begun, worked = perf_counter(), thread_time()
-        try:
-            result = function(*args)
-        except Exception as caught:  # every rank raises it
-            error = caught
+        outcome = attempt(function, *args)
         self._hub.delay(self.rank, max(0.0, perf_counter() - begun - (thread_time() - worked)))
-        return result, error
+        return outcome
 
     def on_root(self, function, *args, asleep=False):
         result, error = self._attempt(function, *args) if self.rank == 0 else (None, None)
@@ -206,22 +194,14 @@ class VirtualWorld:
         return f"none: {self.size} virtual ranks of scaling.model.virtual"
 
 
-def _sum(arrays):
-    """Replace every array by the sum of all, added in pairs as in recursive doubling."""
-    _spread(arrays, np.add)
-
-
-def _max(arrays):
-    _spread(arrays, np.maximum)
-
-
-def _spread(arrays, combine):
-    sums = list(arrays)
-    while len(sums) > 1:
-        pairs = zip(sums[::2], sums[1::2])
-        sums = [combine(a, b, out=a) for a, b in pairs] + ([sums[-1]] if len(sums) % 2 else [])
-    for array in arrays[1:]:
-        array[...] = arrays[0]
+def _merge(arrays, function):
+    """Replace every array by ``function`` of all, merged in pairs as in recursive doubling."""
+    left = list(arrays)
+    while len(left) > 1:
+        for one, other in zip(left[::2], left[1::2]):
+            one[...] = function(one, other)
+        left = left[::2]
+    _broadcast(arrays)
 
 
 def _broadcast(arrays):
