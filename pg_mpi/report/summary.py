@@ -28,7 +28,7 @@ def tiles(run: Run) -> Markup:
     """Main numbers of a single run."""
     ranks, games = int(run.columns["ranks"][-1]), int(run.columns["games"][-1])
     numbers = [
-        (captions.score(run), f"mean of the last {captions.window(run)} games, 95 % interval"),
+        (captions.score(run), f"mean of the last {min(100, games)} games, 95 % interval"),
         (clock(run.columns["wall_s"][-1]), f"trained, {tables.shorten(_status(run))}"),
         (f"{series.mean_speed(run):,.0f}", "steps/s over the run"),
         (f"{ranks:,}", "rank" if ranks == 1 else "ranks"),
