@@ -17,12 +17,7 @@ def key(number: int, name: str) -> Markup:
 
 
 def _figure(
-    kind: str,
-    title: str,
-    what: str,
-    picture: Markup | None,
-    below: Markup | None = None,
-    above: Markup | None = None,
+    kind: str, title: str, what: str, picture: Markup | None, below: Markup | None = None, above: Markup | None = None
 ) -> Markup:
     """A card: ``title`` states the result, ``what`` describes the drawing."""
     return element("figure", above, element("h2", title), element("p", what, class_="what"), picture, below, id=kind)
@@ -47,8 +42,7 @@ def learning(runs: list[Run]) -> Markup:
 
 
 def _speed(runs: list[Run]) -> Markup:
-    title = captions.fast(runs)
-    what = "Agent steps a second over all ranks, smoothed."
+    title, what = captions.fast(runs), "Agent steps a second over all ranks, smoothed."
     return _figure("speed", title, what, figures.speed(runs, title), _keys(runs))
 
 
