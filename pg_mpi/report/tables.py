@@ -57,22 +57,18 @@ def _row(name: str, values: list[str], kind: str | None = None, compared: bool =
 
 def _usual(run: Run) -> dict[str, Any]:
     """Settings of a run's preset; the defaults if its preset is a file."""
-    preset = run.beside.settings.get("preset")
-    env_id = run.beside.settings.get("env_id")
-    settings = env_defaults(env_id if isinstance(env_id, str) else TrainConfig.env_id)
-    settings |= PRESETS.get(preset if isinstance(preset, str) else "", {})
-    return dataclasses.asdict(TrainConfig(**settings))
+    settings = run.beside.settings
+    env_id, preset = str(settings.get("env_id", TrainConfig.env_id)), str(settings.get("preset"))
+    return dataclasses.asdict(TrainConfig(**env_defaults(env_id) | PRESETS.get(preset, {})))
 
 
 def _value(value: Any) -> str:
     """Format a setting."""
-    if value is None:
-        return UNSET
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return shorten(f"{value:,}" if isinstance(value, int) else f"{value:g}")
-    return shorten(value if isinstance(value, str) else json.dumps(value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return shorten(f"{value:,}")
+    return shorten(value if value is None or isinstance(value, str) else json.dumps(value))
 
 
 def shorten(value: Any) -> str:
