@@ -77,13 +77,13 @@ def judged(evaluation: dict[str, Any]) -> str:
 
 def protocol(evaluation: dict[str, Any]) -> str:
     """Describe how an evaluation was played."""
-    said = {name: tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed")}
-    middle = evaluation.get("median")
-    said["median"] = signed(middle) if is_number(middle) else tables.UNSET
+    checkpoint, sticky, seed = (tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed"))
+    median = evaluation.get("median")
+    middle = signed(median) if is_number(median) else tables.UNSET
     actions = "greedy" if evaluation.get("greedy") else "sampled"
     return (
-        f"Full games from {said['checkpoint']}: sticky actions {said['sticky']}, {actions} actions, seed "
-        f"{said['seed']}; median {said['median']}. Brackets: 95 % bootstrap interval of the mean."
+        f"Full games from {checkpoint}: sticky actions {sticky}, {actions} actions, seed {seed}; median {middle}. "
+        "Brackets: 95 % bootstrap interval of the mean."
     )
 
 

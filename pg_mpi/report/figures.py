@@ -16,7 +16,6 @@ from pg_mpi.report.theme import PHASES, THEMES, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.ticker import MaxNLocator
 
 Paint = Callable[["Axes", Theme], None]
 
@@ -85,7 +84,7 @@ def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
         if by_rank:
             axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
-            cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True, min_n_ticks=1)
+            axes.locator_params("x", integer=True, min_n_ticks=1)
         else:
             axes.fill_between(np.linspace(0, 100, len(shares)), shares, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="% of the ranks, from the one that waits least", xlim=(0, 100))

@@ -3,6 +3,7 @@
 All are optional. Missing files are left out; damaged files are left out with a note.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -157,9 +158,7 @@ def _video(folder: str, evaluation: dict[str, Any] | None, notes: list[str]) -> 
 
 def embeddable(path: str, most: int) -> tuple[str, bytes] | None:
     """Return (media type, bytes) of a video below ``most`` bytes; None if it is larger or cannot be read."""
-    try:
+    with contextlib.suppress(OSError):
         if os.path.getsize(path) < most:
             return VIDEOS[os.path.splitext(path)[1].lower()], pathlib.Path(path).read_bytes()
-    except OSError:
-        pass
     return None
