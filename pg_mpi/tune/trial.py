@@ -1,12 +1,11 @@
 """One trial: a training run of a group, limited by a budget and pruned if other trials are better."""
 
 import contextlib
-import dataclasses
 from collections.abc import Callable
-from typing import TextIO, cast
+from typing import NamedTuple, TextIO, cast
 
 from pg_mpi import STARTED
-from pg_mpi.config.errors import SystemFault, reportable
+from pg_mpi.config.errors import SystemFault, one_line, reportable
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
@@ -19,8 +18,7 @@ Report = Callable[[int, float], bool]
 COMPLETE, PRUNED, FAILED, STOPPED = "complete", "pruned", "failed", "stopped"
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Result of a trial: state, score (mean of the last 100 games, or None) and the reason of a failure."""
 
     state: str
@@ -67,8 +65,8 @@ def play(
             problem = f"{type(error).__name__}: {error}"
     problems = [each for each in group.gather_all(problem) if each]
     if problems:
-        causes = [each for each in problems if not each.startswith("PeerFailed")]
-        return Outcome(FAILED, why=" ".join((causes or problems)[0].split()))
+        cause = min(problems, key=lambda each: each.startswith("PeerFailed"))  # the first other one, if there is any
+        return Outcome(FAILED, why=one_line(cause))
     return cast(Outcome, outcome)
 
 
