@@ -117,8 +117,7 @@ def shrunk(rgb: NDArray[np.uint8], columns: int, rows: int, aspect: float = 1.0)
 def halves(rgb: NDArray[np.uint8]) -> str:
     """The text of a screen (H, W, 3). A character's foreground is its upper pixel, its background the lower one."""
     palette = 16 + np.rint(rgb / 51).astype(int) @ [36, 6, 1]  # the terminal's cube of 6 x 6 x 6 colours
-    if len(palette) % 2:
-        palette = np.append(palette, palette[-1:], axis=0)
+    palette = np.pad(palette, ((0, len(palette) % 2), (0, 0)), mode="edge")
     text = []
     for upper, lower in zip(palette[::2].tolist(), palette[1::2].tolist()):
         before = None
