@@ -119,11 +119,9 @@ def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progre
         if task is None:
             return False
         config = dataclasses.replace(plan.config, run_dir=task.folder, keep_checkpoints=1, **space.parsed(task.params))
-        with output_of(task.folder if ours else None) as output:
-            report = ours.report if ours else None
-            outcome = trial.play(
-                group, config, plan.given | task.params.keys(), plan.args.budget, stop, report, progress, output
-            )
+        judge = trial.Judge(plan.args.budget, ours.report if ours else None)
+        with output_of(task.folder if ours else None) as output, contextlib.redirect_stdout(output):
+            outcome = trial.play(group, config, plan.given | task.params.keys(), judge, stop, progress)
         if outcome.state == trial.STOPPED:
             return True
         group.on_root(cast(Any, ours.tell if ours else None), *outcome)
