@@ -49,16 +49,13 @@ def main(argv: list[str]) -> int:
     if not sys.stdout.isatty():
         raise UsageError("watch draws in a terminal: run it in one, or use pg_mpi.evaluate --video FILE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # to leave the terminal as it was
-    game = 0
     try:
         wait_for_checkpoint(args.run)
         saved = find(args.run, args.own)
         print(HIDE + CLEAR, end="")
-        while args.games is None or game < args.games:
-            policy = TrainedPolicy(saved, greedy=args.greedy)
-            policy.play(game, args.seed, Screen(saved, args.speed).draw)
+        for game in range(args.games or sys.maxsize):
+            TrainedPolicy(saved, greedy=args.greedy).play(game, args.seed, Screen(saved, args.speed).draw)
             saved = find(args.run, args.own)
-            game += 1
     except KeyboardInterrupt:
         pass
     finally:
