@@ -69,10 +69,9 @@ def read(folder: str, notes: list[str]) -> RunFiles:
     done = _object(folder, "DONE", notes)
     if not config:
         notes.append("config.json is missing: settings and provenance are not shown")
-    judged = _evaluation(evaluation)
+    judged, waits = _evaluation(evaluation), _waits(ranks)
     if evaluation and not judged:
         notes.append("evaluation.json is of another version: evaluate again to show it")
-    waits = _waits(ranks)
     if ranks and not waits:
         notes.append("ranks.json is of another version: waiting by rank is not shown")
     return RunFiles(
