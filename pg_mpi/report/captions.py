@@ -36,8 +36,7 @@ def learned(runs: list[Run]) -> str:
     _, scores, _ = series.learning(run)
     if not len(scores):
         return "No game was finished yet"
-    first, last = signed(scores[0]), signed(scores[-1])
-    return f"From {first} to {last} in {spoken(run.columns['wall_s'][-1])}"
+    return f"From {signed(scores[0])} to {signed(scores[-1])} in {spoken(run.columns['wall_s'][-1])}"
 
 
 def fast(runs: list[Run]) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Paint = Callable[["Axes", Theme], None]
 
 WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
-UNITS = {60: "minutes", 3600: "hours"}
 
 
 def learning(runs: list[Run], label: str) -> Markup:
@@ -97,8 +96,7 @@ def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
 def _unit(runs: list[Run]) -> tuple[int, str]:
     """Return (seconds per unit, name) of the time unit for these runs."""
     longest = max(run.columns["wall_s"][-1] for run in runs)
-    scale = 3600 if longest > 5 * 3600 else 60
-    return scale, UNITS[scale]
+    return (3600, "hours") if longest > 5 * 3600 else (60, "minutes")
 
 
 def _draw_line(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], colour: str, dash: Any) -> None:
@@ -136,8 +134,7 @@ def _svg(paint: Paint, theme: Theme, label: str, size: tuple[float, float]) -> s
         paint(axes, theme)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(length=0, pad=5)
-        if axes.get_xlabel() in UNITS.values():
-            axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_major_formatter("{x:g}")
         stream = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
