@@ -1,15 +1,13 @@
 """Parse methods such as ``epsilon:0.1,step=0.1``, and list those of the parameter study."""
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_mpi.bandit.methods import Agent, EpsilonGreedy, Gradient, UpperConfidence
 from pg_mpi.config.parsers import boolean, choice, real
 
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of method.
 
     Attributes:
@@ -43,8 +41,7 @@ USUAL = ["epsilon:0", "epsilon:0.01", "epsilon:0.1", "optimistic:5", "ucb:2", "g
 USUAL += ["gradient:0.1,baseline=false"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """A method with its settings. ``name`` is ``kind:value,option=value``."""
 
     name: str

@@ -5,9 +5,8 @@ or on the other runs. Numbers are rounded to multiples of 2^-20 before they are 
 without rounding (see learning/reproducible_sum.py), so the sums do not depend on the number of ranks either.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -24,8 +23,7 @@ CHUNK = 1024  # runs played at once: their estimates fit a core's cache
 Flags = NDArray[np.bool_]
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """The task: ``steps`` pulls of ``arms`` with means normal around ``mean`` that walk by ``drift`` a step.
 
     With a drift all arms start at ``mean``.
