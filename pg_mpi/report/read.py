@@ -1,11 +1,10 @@
 """Read run folders. The content of files is checked and bounded; a ``UsageError`` states what to do."""
 
-import dataclasses
 import glob
 import json
 import os
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,7 @@ LARGEST = 1e15  # upper bound of counters and times
 LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # lower bounds of divisors
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Data of a run folder.
 
     Attributes:

@@ -4,7 +4,6 @@ All are optional. Missing files are left out; damaged files are left out with a 
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -30,8 +29,7 @@ class Waits(NamedTuple):
     least: float
 
 
-@dataclasses.dataclass(frozen=True)
-class RunFiles:
+class RunFiles(NamedTuple):
     """The other files of a run folder.
 
     Attributes:
