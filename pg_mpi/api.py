@@ -51,9 +51,7 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
         UsageError: a wrong setting, a folder in use, a checkpoint that cannot be used.
         RunError: the run cannot continue, for example because a disk is full.
     """
-    words = [
-        f"{flag(name)}={str(value).lower() if isinstance(value, bool) else value}" for name, value in config.items()
-    ]
+    words = [f"{flag(name)}={value}" for name, value in config.items()]
     world, begun = World(comm), time.monotonic()
     world.clock = lambda: STARTED + time.monotonic() - begun  # max_walltime and wall_s count from here
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
@@ -65,10 +63,6 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
         for number, handler in before.items():
             signal.signal(number, handler)
     return str(settings.folder)
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPolicy:

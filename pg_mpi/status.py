@@ -106,11 +106,10 @@ def _end(run: Run, now: float) -> list[str]:
         left.append(run.settings["max_walltime"] - (now - began))
     if run.settings.get("total_timesteps") and run.last.get("sps"):
         left.append((run.settings["total_timesteps"] - run.last["env_steps"]) / run.last["sps"])
-    target = run.settings.get("target_return")
-    return [
-        *([f"{clock(max(0.0, min(left)))} left at most"] if left else []),
-        *([f"until the mean is {target:g}"] if target is not None else []),
-    ]
+    parts = [f"{clock(max(0.0, min(left)))} left at most"] if left else []
+    if (target := run.settings.get("target_return")) is not None:
+        parts.append(f"until the mean is {target:g}")
+    return parts
 
 
 if __name__ == "__main__":

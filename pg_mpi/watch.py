@@ -49,16 +49,13 @@ def main(argv: list[str]) -> int:
     if not sys.stdout.isatty():
         raise UsageError("watch draws in a terminal: run it in one, or use pg_mpi.evaluate --video FILE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # to leave the terminal as it was
-    game = 0
     try:
         wait_for_checkpoint(args.run)
         saved = find(args.run, args.own)
         print(HIDE + CLEAR, end="")
-        while args.games is None or game < args.games:
-            policy = TrainedPolicy(saved, greedy=args.greedy)
-            policy.play(game, args.seed, Screen(saved, args.speed).draw)
+        for game in range(args.games or sys.maxsize):
+            TrainedPolicy(saved, greedy=args.greedy).play(game, args.seed, Screen(saved, args.speed).draw)
             saved = find(args.run, args.own)
-            game += 1
     except KeyboardInterrupt:
         pass
     finally:
@@ -117,8 +114,7 @@ def shrunk(rgb: NDArray[np.uint8], columns: int, rows: int, aspect: float = 1.0)
 def halves(rgb: NDArray[np.uint8]) -> str:
     """The text of a screen (H, W, 3). A character's foreground is its upper pixel, its background the lower one."""
     palette = 16 + np.rint(rgb / 51).astype(int) @ [36, 6, 1]  # the terminal's cube of 6 x 6 x 6 colours
-    if len(palette) % 2:
-        palette = np.append(palette, palette[-1:], axis=0)
+    palette = np.pad(palette, ((0, len(palette) % 2), (0, 0)), mode="edge")
     text = []
     for upper, lower in zip(palette[::2].tolist(), palette[1::2].tolist()):
         before = None

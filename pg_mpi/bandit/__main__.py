@@ -1,7 +1,6 @@
 """The multi-armed testbed of Sutton & Barto on any number of ranks: ``python -m pg_mpi.bandit``."""
 
 import argparse
-import dataclasses
 import json
 import sys
 import time
@@ -138,12 +137,12 @@ def _tell(
         _keep(args, argv, task, results, ranks)
     if args.json:
         summaries = [result.summary() for result in results]
-        head = dataclasses.asdict(task) | {"ranks": ranks, "seconds": seconds}
+        head = task._asdict() | {"ranks": ranks, "seconds": seconds}
         print(json.dumps(head | {"methods": summaries}), flush=True)
 
 
 def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int) -> None:
-    facts = facts_of("pg_mpi.bandit", argv, ranks) | dataclasses.asdict(task)
+    facts = facts_of("pg_mpi.bandit", argv, ranks) | task._asdict()
     names = ("reward", "reward_half_width", "optimal", "optimal_half_width")
     rows = [
         {"step": step + 1, "method": r.method.name, **dict(zip(names, map(float, numbers)))}

@@ -5,15 +5,14 @@ or on the other runs. Numbers are rounded to multiples of 2^-20 before they are 
 without rounding (see learning/reproducible_sum.py), so the sums do not depend on the number of ranks either.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pg_mpi.bandit.methods import Agent, Floats, Integers
+from pg_mpi.bandit.methods import Agent, Floats
 from pg_mpi.bandit.plan import Method
 from pg_mpi.config.random_streams import BANDIT, stream
 from pg_mpi.learning.reproducible_sum import check, on_grid
@@ -24,9 +23,11 @@ CHUNK = 1024  # runs played at once: their estimates fit a core's cache
 Flags = NDArray[np.bool_]
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """The task: ``steps`` pulls of ``arms`` with means normal around ``mean`` that walk by ``drift`` a step."""
+class Task(NamedTuple):
+    """The task: ``steps`` pulls of ``arms`` with means normal around ``mean`` that walk by ``drift`` a step.
+
+    With a drift all arms start at ``mean``.
+    """
 
     arms: int
     runs: int
@@ -34,51 +35,6 @@ class Task:
     seed: int
     mean: float
     drift: float
-
-
-class Draws:
-    """The random numbers of some runs, block by block.
-
-    Attributes:
-        means: mean reward of each arm, normal around ``mean``: (arms, runs). With a drift all start at ``mean``.
-    """
-
-    def __init__(self, task: Task, runs: range) -> None:
-        self._arms, self._drift = task.arms, task.drift
-        self._streams = [stream(task.seed, BANDIT, run) for run in runs]
-        deviations = self._draw(Generator.standard_normal, task.arms)
-        self.means = task.mean + (0.0 * deviations if task.drift else deviations)
-
-    def block(self) -> tuple[Floats, Floats, Floats | None]:
-        """Draw (noise, uniforms, walk): (BLOCK, runs), (BLOCK, 2, runs), and (BLOCK, arms, runs) or None."""
-        noise, uniforms = self._draw(Generator.standard_normal, BLOCK), self._draw(Generator.random, BLOCK, 2)
-        walk = self._draw(Generator.standard_normal, BLOCK, self._arms) if self._drift else None
-        return noise, uniforms, walk
-
-    def _draw(self, kind: Callable[..., Any], *shape: int) -> Floats:
-        """Draw from each run's own stream: (*shape, runs)."""
-        rows = np.empty((len(self._streams), *shape))
-        for rng, row in zip(self._streams, rows):
-            kind(rng, out=row)
-        return np.moveaxis(rows, 0, -1).copy()
-
-
-class Arms:
-    """Arms of some runs. Rewards are normal, with deviation 1, around means that may drift."""
-
-    def __init__(self, means: Floats, drift: float) -> None:
-        self._means, self._drift = means.copy(), drift
-        self._top = means.max(axis=0)
-
-    def pull(self, places: Integers, noise: Floats) -> tuple[Floats, Flags]:
-        """Return the rewards, (runs,), and whether each pulled arm is the best."""
-        mean = self._means.reshape(-1)[places]
-        return mean + noise, mean == self._top
-
-    def move(self, walk: Floats) -> None:
-        """Advance the means' random walk by one step."""
-        self._means += self._drift * walk
-        self._top = self._means.max(axis=0)
 
 
 class Sums:
@@ -133,30 +89,44 @@ def play(
 
 
 def _play_chunk(task: Task, methods: Sequence[Method], runs: range, sums: Sequence[Sums]) -> None:
-    draws = Draws(task, runs)
-    shape = (task.arms, len(runs))
-    players = [(method.make(shape), Arms(draws.means, task.drift), np.zeros(len(runs))) for method in methods]
+    streams = [stream(task.seed, BANDIT, run) for run in runs]
+    deviations = _draw(streams, Generator.standard_normal, task.arms)
+    means = np.full_like(deviations, task.mean) if task.drift else task.mean + deviations
+    players = [(method.make((task.arms, len(runs))), means.copy(), np.zeros(len(runs))) for method in methods]
     for first in range(0, task.steps, BLOCK):
-        length = min(BLOCK, task.steps - first)
-        block = draws.block()
+        noise, uniforms = _draw(streams, Generator.standard_normal, BLOCK), _draw(streams, Generator.random, BLOCK, 2)
+        walk = task.drift * _draw(streams, Generator.standard_normal, BLOCK, task.arms) if task.drift else None
         for (agent, arms, total), each in zip(players, sums):
-            rewards, optimal = _play_block(agent, arms, length, *block)
+            rewards, optimal = _play_block(agent, arms, noise[: task.steps - first], uniforms, walk)
             each.add(first, rewards, optimal)
             total += rewards.sum(axis=0)
     for (_, _, total), each in zip(players, sums):
         each.end(total / task.steps)
 
 
+def _draw(streams: Sequence[Generator], kind: Callable[..., Any], *shape: int) -> Floats:
+    """Draw from each run's own stream: (*shape, runs)."""
+    rows = np.empty((len(streams), *shape))
+    for rng, row in zip(streams, rows):
+        kind(rng, out=row)
+    return np.moveaxis(rows, 0, -1).copy()
+
+
 def _play_block(
-    agent: Agent, arms: Arms, length: int, noise: Floats, uniforms: Floats, walk: Floats | None
+    agent: Agent, means: Floats, noise: Floats, uniforms: Floats, walk: Floats | None
 ) -> tuple[Floats, Flags]:
-    """Play ``length`` steps; return rewards on the grid, and whether each arm was the best: (length, runs) each."""
-    rewards, optimal = np.empty((length, noise.shape[1])), np.empty((length, noise.shape[1]), dtype=bool)
-    runs = np.arange(noise.shape[1])
-    for step in range(length):
+    """Play a step for each row of ``noise``; rewards are normal, with deviation 1, around the ``means`` of the arms.
+
+    Returns rewards on the grid, and whether each arm was the best: (steps, runs) each. Adds ``walk`` to ``means``.
+    """
+    rewards, optimal = np.empty_like(noise), np.empty(noise.shape, dtype=bool)
+    runs, flat, top = np.arange(noise.shape[1]), means.reshape(-1), means.max(axis=0)
+    for step in range(len(noise)):
         places = agent.choose(uniforms[step]) * len(runs) + runs
-        rewards[step], optimal[step] = arms.pull(places, noise[step])
+        mean = flat[places]
+        rewards[step], optimal[step] = mean + noise[step], mean == top
         agent.learn(places, rewards[step])
         if walk is not None:
-            arms.move(walk[step])
+            means += walk[step]
+            top = means.max(axis=0)
     return on_grid(rewards), optimal

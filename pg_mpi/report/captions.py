@@ -1,6 +1,6 @@
 """Titles of figures, which state in a sentence what a figure shows."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,29 +20,23 @@ def signed(score: float, digits: int = 1) -> str:
 
 def score(run: Run) -> str:
     """Format the last mean score with its interval; ``no game yet`` without one."""
-    mean, half = run.last("return_mean"), run.last("return_ci95")
-    if mean is None:
+    mean, half = _mean(run), run.columns["return_ci95"][-1]
+    if np.isnan(mean):
         return "no game yet"
-    return signed(mean) + ("" if half is None else f" \N{PLUS-MINUS SIGN} {half:.1f}")
-
-
-def window(run: Run) -> int:
-    """Number of games in a run's mean score."""
-    return min(100, int(run.columns["games"][-1]))
+    return signed(mean) + ("" if np.isnan(half) else f" \N{PLUS-MINUS SIGN} {half:.1f}")
 
 
 def learned(runs: list[Run]) -> str:
     """Title of the learning curve."""
     if len(runs) > 1:
-        known = sorted((run for run in runs if run.last("return_mean") is not None), key=_mean, reverse=True)
+        known = sorted((run for run in runs if not np.isnan(_mean(run))), key=_mean, reverse=True)
         order = ", ".join(f"{run.name} {signed(_mean(run))}" for run in known[:4])
         return f"Highest at its end: {order}" if known else "No run has finished a game"
     (run,) = runs
     _, scores, _ = series.learning(run)
     if not len(scores):
         return "No game was finished yet"
-    first, last = signed(scores[0]), signed(scores[-1])
-    return f"From {first} to {last} in {spoken(run.columns['wall_s'][-1])}"
+    return f"From {signed(scores[0])} to {signed(scores[-1])} in {spoken(run.columns['wall_s'][-1])}"
 
 
 def fast(runs: list[Run]) -> str:
@@ -82,13 +76,13 @@ def judged(evaluation: dict[str, Any]) -> str:
 
 def protocol(evaluation: dict[str, Any]) -> str:
     """Describe how an evaluation was played."""
-    said = {name: tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed")}
-    middle = evaluation.get("median")
-    said["median"] = signed(middle) if is_number(middle) else tables.UNSET
+    checkpoint, sticky, seed = (tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed"))
+    median = evaluation.get("median")
+    middle = signed(median) if is_number(median) else tables.UNSET
     actions = "greedy" if evaluation.get("greedy") else "sampled"
     return (
-        f"Full games from {said['checkpoint']}: sticky actions {said['sticky']}, {actions} actions, seed "
-        f"{said['seed']}; median {said['median']}. Brackets: 95 % bootstrap interval of the mean."
+        f"Full games from {checkpoint}: sticky actions {sticky}, {actions} actions, seed {seed}; median {middle}. "
+        "Brackets: 95 % bootstrap interval of the mean."
     )
 
 
@@ -108,4 +102,4 @@ def spoken(seconds: float) -> str:
 
 
 def _mean(run: Run) -> float:
-    return cast(float, run.last("return_mean"))
+    return float(run.columns["return_mean"][-1])

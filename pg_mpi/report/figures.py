@@ -16,12 +16,10 @@ from pg_mpi.report.theme import PHASES, THEMES, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.ticker import MaxNLocator
 
 Paint = Callable[["Axes", Theme], None]
 
 WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
-UNITS = {60: "minutes", 3600: "hours"}
 
 
 def learning(runs: list[Run], label: str) -> Markup:
@@ -85,7 +83,7 @@ def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
         if by_rank:
             axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
-            cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True, min_n_ticks=1)
+            axes.locator_params("x", integer=True, min_n_ticks=1)
         else:
             axes.fill_between(np.linspace(0, 100, len(shares)), shares, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="% of the ranks, from the one that waits least", xlim=(0, 100))
@@ -98,8 +96,7 @@ def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
 def _unit(runs: list[Run]) -> tuple[int, str]:
     """Return (seconds per unit, name) of the time unit for these runs."""
     longest = max(run.columns["wall_s"][-1] for run in runs)
-    scale = 3600 if longest > 5 * 3600 else 60
-    return scale, UNITS[scale]
+    return (3600, "hours") if longest > 5 * 3600 else (60, "minutes")
 
 
 def _draw_line(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], colour: str, dash: Any) -> None:
@@ -137,8 +134,7 @@ def _svg(paint: Paint, theme: Theme, label: str, size: tuple[float, float]) -> s
         paint(axes, theme)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(length=0, pad=5)
-        if axes.get_xlabel() in UNITS.values():
-            axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_major_formatter("{x:g}")
         stream = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(stream, format="svg", transparent=True, metadata=nothing)

@@ -30,7 +30,7 @@ def element(tag: str, *parts: object, **attributes: object) -> Markup:
     return Markup(f"<{tag}{words}>{join(parts)}</{tag}>")
 
 
-def table(head: Iterable[object], rows: Iterable[Sequence[object]], **attributes: object) -> Markup:
+def table(head: Iterable[object], rows: Iterable[Sequence[object]]) -> Markup:
     """Return a table that scrolls if it is wider than the screen. The first cell of a row is its header.
 
     Args:
@@ -38,7 +38,7 @@ def table(head: Iterable[object], rows: Iterable[Sequence[object]], **attributes
     """
     top = element("thead", element("tr", *(element("th", name, scope="col") for name in head)))
     body = [element("tr", element("th", row[0], scope="row"), *map(cell, row[1:])) for row in rows]
-    return element("div", element("table", top, element("tbody", *body), **attributes), class_="scroll")
+    return element("div", element("table", top, element("tbody", *body)), class_="scroll")
 
 
 class Cell(Markup):

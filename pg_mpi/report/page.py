@@ -20,7 +20,7 @@ def make(runs: list[Run]) -> str:
     body = element(
         "main",
         summary.head(runs, title),
-        *_notes(runs),
+        _notes(runs),
         summary.tiles(runs[0]) if len(runs) == 1 else summary.summary(runs),
         panels.learning(runs),
         *panels.grids(runs),
@@ -44,15 +44,14 @@ def _style() -> Markup:
     return element("style", Markup(f":root{{{LIGHT.variables()}}}\n{dark}\n{runs}{phases}\n{css}"))
 
 
-def _notes(runs: list[Run]) -> list[Markup]:
-    lines = [f"{run.name}: {note}" for run in runs for note in run.notes]
-    return [element("ul", *(element("li", line) for line in lines), class_="notes")] if lines else []
+def _notes(runs: list[Run]) -> Markup | None:
+    lines = [element("li", f"{run.name}: {note}") for run in runs for note in run.notes]
+    return element("ul", *lines, class_="notes") if lines else None
 
 
 def _settings(runs: list[Run]) -> Markup:
     few, everything = tables.settings(runs)
     said = "Those that differ from the preset" + (" or between the runs" if len(runs) > 1 else "")
-    shown = [element("p", said, class_="what"), few] if few else [element("p", "All equal the preset.", class_="what")]
-    return element(
-        "section", element("h2", "Settings"), *shown, element("details", element("summary", "all settings"), everything)
-    )
+    what = element("p", said if few else "All equal the preset.", class_="what")
+    details = element("details", element("summary", "all settings"), everything)
+    return element("section", element("h2", "Settings"), what, few, details)

@@ -17,12 +17,7 @@ def key(number: int, name: str) -> Markup:
 
 
 def _figure(
-    kind: str,
-    title: str,
-    what: str,
-    picture: Markup | None,
-    below: Markup | None = None,
-    above: Markup | None = None,
+    kind: str, title: str, what: str, picture: Markup | None, below: Markup | None = None, above: Markup | None = None
 ) -> Markup:
     """A card: ``title`` states the result, ``what`` describes the drawing."""
     return element("figure", above, element("h2", title), element("p", what, class_="what"), picture, below, id=kind)
@@ -47,8 +42,7 @@ def learning(runs: list[Run]) -> Markup:
 
 
 def _speed(runs: list[Run]) -> Markup:
-    title = captions.fast(runs)
-    what = "Agent steps a second over all ranks, smoothed."
+    title, what = captions.fast(runs), "Agent steps a second over all ranks, smoothed."
     return _figure("speed", title, what, figures.speed(runs, title), _keys(runs))
 
 
@@ -80,21 +74,18 @@ def _phases(number: int, run: Run, whose: Markup | None) -> Markup:
 
 def _waits(number: int, run: Run, whose: Markup | None) -> Markup:
     shares, waits = series.waits(run), run.beside.waits
-    if int(run.columns["ranks"][-1]) == 1:
-        return _left_out(whose, "A single rank does not wait.")
+    name, left_out = f"waits{number}", "Waiting by rank is left out"
+    if run.columns["ranks"][-1] == 1:
+        return _figure(name, left_out, "A single rank does not wait.", None, above=whose)
     if shares is None or waits is None:
         why = "ranks.json, which the trainer writes at each checkpoint, is not in the run folder or is of another run: "
-        return _left_out(whose, why + "continue the run to its next checkpoint and report again.")
+        why += "continue the run to its next checkpoint and report again."
+        return _figure(name, left_out, why, None, above=whose)
     what = "Time each rank spent waiting for others since the last start; dashed: their mean. The one that waits least "
     what += "is the one that the others wait for."
     title = captions.waited(shares, waits.by_rank, waits.least)
     picture = figures.waits(shares, waits.by_rank, f"{run.name}: {title}")
-    return _figure(f"waits{number}", title, what, picture, above=whose)
-
-
-def _left_out(whose: Markup | None, why: str) -> Markup:
-    title = element("h2", "Waiting by rank is left out")
-    return element("figure", whose, title, element("p", why, class_="what"), class_="empty")
+    return _figure(name, title, what, picture, above=whose)
 
 
 def _evaluation(number: int, run: Run, whose: Markup | None) -> list[Markup]:

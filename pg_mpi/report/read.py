@@ -1,16 +1,16 @@
 """Read run folders. The content of files is checked and bounded; a ``UsageError`` states what to do."""
 
-import dataclasses
+import glob
 import json
 import os
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError, system_faults
-from pg_mpi.files.atomic_file import exists
+from pg_mpi.files.atomic_file import exists, is_folder
 from pg_mpi.learning.phases import PHASES
 from pg_mpi.report import run_files
 
@@ -25,15 +25,13 @@ LARGEST = 1e15  # upper bound of counters and times
 LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # lower bounds of divisors
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Data of a run folder.
 
     Attributes:
         name: unique on the page.
         path: path of the folder, as given.
-        columns: name of a metric → float64, shape (updates,); NaN for null.
-        phases: name → seconds of each update, mean of ranks, shape (updates,).
+        columns: name of a metric → float64, shape (updates,); NaN for null. Of a phase: seconds, mean of ranks.
         beside: data of the folder's other files.
         notes: a line for each file that could not be used.
     """
@@ -41,14 +39,8 @@ class Run:
     name: str
     path: str
     columns: Columns
-    phases: Columns
     beside: run_files.RunFiles
     notes: list[str]
-
-    def last(self, name: str) -> float | None:
-        """Last value of a metric, or None if it is null."""
-        value = float(self.columns[name][-1])
-        return None if np.isnan(value) else value
 
 
 def runs(paths: Iterable[str]) -> list[Run]:
@@ -62,7 +54,7 @@ def runs(paths: Iterable[str]) -> list[Run]:
 
 def _run(path: str, name: str) -> Run:
     metrics = os.path.join(path, "metrics.jsonl")
-    if not exists(os.path.join(path, ".")):
+    if not is_folder(path):
         known = "is a file" if exists(path) else "does not exist"
         raise UsageError(f"the run folder {path} {known}: give the folder that the trainer named at its start")
     if not exists(metrics):
@@ -71,7 +63,7 @@ def _run(path: str, name: str) -> Run:
     others = run_files.read(path, notes)
     try:
         with system_faults(f"{metrics} cannot be read", "make it readable, or copy it"):
-            columns, phases = _metrics(metrics)
+            columns = _metrics(metrics)
     except _OtherVersion as missing:
         writer = f", {others.version} wrote it" if others.version else ""
         raise UsageError(
@@ -83,27 +75,25 @@ def _run(path: str, name: str) -> Run:
         ) from None
     if not len(columns["update"]):
         raise UsageError(f"{metrics} has no whole line yet: wait until the first update is over")
-    return Run(name, path, columns, phases, others, notes)
+    return Run(name, path, columns, others, notes)
 
 
 def _hint(path: str) -> str:
     """Suggest the first run folder inside ``path``; empty if there is none."""
-    try:
-        inside = sorted(os.path.join(path, name) for name in os.listdir(path))
-    except OSError:
-        return ""
-    found = [folder for folder in inside if os.path.isfile(os.path.join(folder, "metrics.jsonl"))]
-    return f" (did you mean {found[0]}?)" if found else ""
+    found = sorted(glob.glob(os.path.join(glob.escape(path), "*", "metrics.jsonl")))
+    return f" (did you mean {os.path.dirname(found[0])}?)" if found else ""
 
 
 class _OtherVersion(Exception):
     """A valid JSON line lacks a field of this version."""
 
 
-def _metrics(path: str) -> tuple[Columns, Columns]:
-    """Return (columns, phases) of a metrics file. Raises ``ValueError`` or ``_OtherVersion``, which name the line."""
-    columns: Lists = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER)}
-    phases: Lists = {name: [] for name in PHASES}
+def _metrics(path: str) -> Columns:
+    """Return the columns of a metrics file, phases included.
+
+    Raises ``ValueError`` or ``_OtherVersion``, which name the line.
+    """
+    columns: Lists = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER, *PHASES)}
     with open(path, mode="rb") as file:
         for number, text in enumerate(file, start=1):
             if not text.endswith(b"\n"):
@@ -112,34 +102,29 @@ def _metrics(path: str) -> tuple[Columns, Columns]:
                 line = json.loads(text.decode(), parse_constant=_no_constant)
             except (ValueError, RecursionError):
                 raise ValueError(f"line {number} is not JSON") from None
-            _add(line, number, columns, phases)
-    return (
-        {name: np.array(values, dtype=float) for name, values in columns.items()},
-        {name: np.array(values, dtype=float) for name, values in phases.items()},
-    )
+            _add(line, number, columns)
+    return {name: np.array(values, dtype=float) for name, values in columns.items()}
 
 
-def _add(line: Any, number: int, columns: Lists, phases: Lists) -> None:
+def _add(line: Any, number: int, columns: Lists) -> None:
     """Check one line and append its values."""
     if not isinstance(line, dict):
         raise ValueError(f"line {number} is not an object")
     spent = line.get("phase_s")
     if not isinstance(spent, dict):
         raise _OtherVersion(f"its line {number} has no phase_s")
-    wanted = {**{name: line.get(name, "") for name in (*NUMBERS, *NULLABLE)}, **{n: spent.get(n, 0) for n in PHASES}}
-    wanted |= {name: line.get(name) for name in NEWER}
-    for name, value in wanted.items():
+    found = dict.fromkeys(NEWER) | line | {name: spent.get(name, 0) for name in PHASES}
+    for name, values in columns.items():
+        value = found.get(name, "")
         if value is None and name in (*NULLABLE, *NEWER):
-            wanted[name] = np.nan
+            value = np.nan
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             raise _OtherVersion(f"its line {number} has no {name}")
         elif abs(value) > LARGEST or (value < LEAST.get(name, 0) and name not in NULLABLE):
             raise ValueError(f"line {number} has an impossible {name}")
-    if any(columns[n] and wanted[n] < columns[n][-1] for n in ("update", "wall_s")):
-        raise ValueError(f"line {number} goes back in time")
-    for store in (columns, phases):
-        for name, values in store.items():
-            values.append(wanted[name])
+        elif name in ("update", "wall_s") and values and value < values[-1]:
+            raise ValueError(f"line {number} goes back in time")
+        values.append(value)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -3,7 +3,7 @@
 All are optional. Missing files are left out; damaged files are left out with a note.
 """
 
-import dataclasses
+import contextlib
 import json
 import os
 import pathlib
@@ -29,8 +29,7 @@ class Waits(NamedTuple):
     least: float
 
 
-@dataclasses.dataclass(frozen=True)
-class RunFiles:
+class RunFiles(NamedTuple):
     """The other files of a run folder.
 
     Attributes:
@@ -68,10 +67,9 @@ def read(folder: str, notes: list[str]) -> RunFiles:
     done = _object(folder, "DONE", notes)
     if not config:
         notes.append("config.json is missing: settings and provenance are not shown")
-    judged = _evaluation(evaluation)
+    judged, waits = _evaluation(evaluation), _waits(ranks)
     if evaluation and not judged:
         notes.append("evaluation.json is of another version: evaluate again to show it")
-    waits = _waits(ranks)
     if ranks and not waits:
         notes.append("ranks.json is of another version: waiting by rank is not shown")
     return RunFiles(
@@ -157,9 +155,7 @@ def _video(folder: str, evaluation: dict[str, Any] | None, notes: list[str]) -> 
 
 def embeddable(path: str, most: int) -> tuple[str, bytes] | None:
     """Return (media type, bytes) of a video below ``most`` bytes; None if it is larger or cannot be read."""
-    try:
+    with contextlib.suppress(OSError):
         if os.path.getsize(path) < most:
             return VIDEOS[os.path.splitext(path)[1].lower()], pathlib.Path(path).read_bytes()
-    except OSError:
-        pass
     return None

@@ -48,8 +48,8 @@ def shares(run: Run) -> tuple[Floats, dict[str, Floats]]:
     """
     spent, starts, when = _bins(run)
     whole, total = np.add.reduceat(spent, starts), spent.sum()
-    large = [name for name in PHASES if name in run.phases and run.phases[name].sum() >= SMALLEST * total]
-    found = {name: np.add.reduceat(run.phases[name], starts) / whole for name in large}
+    large = [name for name in PHASES if name in run.columns and run.columns[name].sum() >= SMALLEST * total]
+    found = {name: np.add.reduceat(run.columns[name], starts) / whole for name in large}
     claimed = np.maximum(sum(found.values(), np.zeros(len(whole))), 1.0)  # phases may slightly exceed the total
     found = {name: share / claimed for name, share in found.items()}
     return when, found | {"other": 1 - sum(found.values(), np.zeros(len(whole)))}
@@ -58,7 +58,7 @@ def shares(run: Run) -> tuple[Floats, dict[str, Floats]]:
 def mean_shares(run: Run) -> dict[str, float]:
     """Each phase's share of all updates' wall time, ``other`` included."""
     total = seconds(run).sum()
-    found = {name: float(spent.sum() / total) for name, spent in run.phases.items()}
+    found = {name: float(run.columns[name].sum() / total) for name in PHASES if name in run.columns}
     return found | {"other": max(0.0, 1 - sum(found.values()))}
 
 

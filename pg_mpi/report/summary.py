@@ -21,18 +21,25 @@ def _what(run: Run) -> str:
 
 
 def _status(run: Run) -> str:
-    return f"finished: {run.beside.ended}" if run.beside.ended else "not finished"
+    return tables.shorten(f"finished: {run.beside.ended}" if run.beside.ended else "not finished")
+
+
+def _numbers(run: Run) -> list[str]:
+    """Format a run's score, time, speed, ranks, steps and games."""
+    wall, ranks, steps, games = (run.columns[name][-1] for name in ("wall_s", "ranks", "env_steps", "games"))
+    speed = f"{series.mean_speed(run):,.0f}"
+    return [captions.score(run), clock(wall), speed, f"{ranks:,.0f}", captions.short(steps), f"{games:,.0f}"]
 
 
 def tiles(run: Run) -> Markup:
     """Main numbers of a single run."""
-    ranks, games = int(run.columns["ranks"][-1]), int(run.columns["games"][-1])
+    score, trained, speed, ranks, steps, games = _numbers(run)
     numbers = [
-        (captions.score(run), f"mean of the last {captions.window(run)} games, 95 % interval"),
-        (clock(run.columns["wall_s"][-1]), f"trained, {tables.shorten(_status(run))}"),
-        (f"{series.mean_speed(run):,.0f}", "steps/s over the run"),
-        (f"{ranks:,}", "rank" if ranks == 1 else "ranks"),
-        (captions.short(run.columns["env_steps"][-1]), f"steps, {games:,} games"),
+        (score, f"mean of the last {min(100, int(run.columns['games'][-1]))} games, 95 % interval"),
+        (trained, f"trained, {_status(run)}"),
+        (speed, "steps/s over the run"),
+        (ranks, "rank" if ranks == "1" else "ranks"),
+        (steps, f"steps, {games} games"),
     ]
     shown = (element("div", element("b", value), element("span", label), class_="tile") for value, label in numbers)
     return element("div", *shown, class_="tiles")
@@ -42,12 +49,7 @@ def summary(runs: list[Run]) -> Markup:
     """Table with a row for each run."""
     rows = []
     for number, run in enumerate(runs):
-        judged = run.beside.evaluation
-        rows.append([
-            key(number, run.name), captions.score(run), clock(run.columns["wall_s"][-1]),
-            f"{series.mean_speed(run):,.0f}", f"{int(run.columns['ranks'][-1]):,}",
-            captions.short(run.columns["env_steps"][-1]), f"{int(run.columns['games'][-1]):,}",
-            captions.judged(judged) if judged else tables.UNSET, cell(tables.shorten(_status(run)), class_="text"),
-        ])  # fmt: skip
+        judged = captions.judged(run.beside.evaluation) if run.beside.evaluation else tables.UNSET
+        rows.append([key(number, run.name), *_numbers(run), judged, cell(_status(run), class_="text")])
     names = ["run", "last 100 games", "trained", "steps/s", "ranks", "steps", "games", "evaluation", "status"]
     return element("section", table(names, rows))

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 from pg_mpi.config.presets import PRESETS, env_defaults
@@ -11,8 +10,6 @@ from pg_mpi.config.settings import FIELDS, TrainConfig
 from pg_mpi.report.markup import Markup, cell, element, join, table
 from pg_mpi.report.read import Run
 from pg_mpi.report.run_files import as_dict, as_list, is_number
-
-Fact = Callable[[Run], str]
 
 LONGEST = 400  # characters of one value
 UNSET = "\N{EN DASH}"
@@ -41,7 +38,8 @@ def settings(runs: list[Run]) -> tuple[Markup | None, Markup]:
 
 def provenance(runs: list[Run]) -> Markup:
     """Table of each run's provenance at its last start."""
-    rows = [_row(name, [fact(run) for run in runs], "text", name not in _OWN) for name, fact in _FACTS.items()]
+    facts = [_facts(run) for run in runs]
+    rows = [_row(name, [shorten(its[name]) for its in facts], "text", name not in _OWN) for name in facts[0]]
     return table(["", *_columns(runs)], rows)
 
 
@@ -59,22 +57,18 @@ def _row(name: str, values: list[str], kind: str | None = None, compared: bool =
 
 def _usual(run: Run) -> dict[str, Any]:
     """Settings of a run's preset; the defaults if its preset is a file."""
-    preset = run.beside.settings.get("preset")
-    env_id = run.beside.settings.get("env_id")
-    settings = env_defaults(env_id if isinstance(env_id, str) else TrainConfig.env_id)
-    settings |= PRESETS.get(preset if isinstance(preset, str) else "", {})
-    return dataclasses.asdict(TrainConfig(**settings))
+    settings = run.beside.settings
+    env_id, preset = str(settings.get("env_id", TrainConfig.env_id)), str(settings.get("preset"))
+    return dataclasses.asdict(TrainConfig(**env_defaults(env_id) | PRESETS.get(preset, {})))
 
 
 def _value(value: Any) -> str:
     """Format a setting."""
-    if value is None:
-        return UNSET
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return shorten(f"{value:,}" if isinstance(value, int) else f"{value:g}")
-    return shorten(value if isinstance(value, str) else json.dumps(value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return shorten(f"{value:,}")
+    return shorten(value if value is None or isinstance(value, str) else json.dumps(value))
 
 
 def shorten(value: Any) -> str:
@@ -83,54 +77,40 @@ def shorten(value: Any) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _command(run: Run) -> str:
-    return shorten(shlex.join(map(str, as_list(run.beside.start.get("command")))))
+def _facts(run: Run) -> dict[str, Any]:
+    """Provenance of a run at its last start."""
+    start, places = run.beside.start, as_dict(run.beside.start.get("places"))
+    hosts, kinds = (
+        [row for row in as_list(places.get(key)) if isinstance(row, dict)][:8] for key in ("by_host", "by_kind")
+    )
+    threads = dict.fromkeys(f"{row.get('threads')} ({row.get('blas')})" for row in kinds)
+    return {
+        "folder": run.path,
+        "command": shlex.join(map(str, as_list(start.get("command")))),
+        "starts": _times(run),
+        "ended": run.beside.ended or "not finished",
+        "commit": start.get("commit"),
+        "versions": _pairs(start.get("versions")),
+        "ranks": start.get("ranks"),
+        "hosts": _hosts(hosts, places.get("hosts")),
+        "BLAS threads of a rank": ", ".join(threads),
+        "MPI": start.get("mpi"),
+        "job": _pairs(start.get("job")),
+    }
 
 
 def _times(run: Run) -> str:
     times = [shorten(start.get("time")) for start in run.beside.starts]
-    return f"{len(times)}: " + ", ".join([*times[:3], *(["\N{HORIZONTAL ELLIPSIS}"] if len(times) > 4 else []),
-                                          *times[3:][-1:]])  # fmt: skip
+    if len(times) > 4:
+        times[3:-1] = ["\N{HORIZONTAL ELLIPSIS}"]
+    return f"{len(times)}: " + ", ".join(times)
 
 
-def _hosts(run: Run) -> str:
-    listed, count = [shorten(row.get("host")) for row in _places(run, "by_host")[:8]], _where(run).get("hosts")
-    more = " ..." if is_number(count) and count > len(listed) else ""
-    return f"{shorten(count)}: {', '.join(listed)}{more}" if listed else UNSET
+def _hosts(rows: list[dict[str, Any]], count: Any) -> str | None:
+    more = " ..." if is_number(count) and count > len(rows) else ""
+    return f"{shorten(count)}: {', '.join(shorten(row.get('host')) for row in rows)}{more}" if rows else None
 
 
-def _threads(run: Run) -> str:
-    kinds = [f"{row.get('threads')} ({row.get('blas')})" for row in _places(run, "by_kind")]
-    return shorten(", ".join(dict.fromkeys(kinds[:8])))
-
-
-def _where(run: Run) -> dict[str, Any]:
-    return as_dict(run.beside.start.get("places"))
-
-
-def _places(run: Run, key: str) -> list[dict[str, Any]]:
-    return [row for row in as_list(_where(run).get(key)) if isinstance(row, dict)]
-
-
-def _pairs(key: str) -> Fact:
-    """Return a function that formats a dict of the last start as ``name value`` pairs."""
-    return lambda run: shorten(", ".join(f"{k} {v}" for k, v in as_dict(run.beside.start.get(key)).items()))
-
-
-def _plain(key: str) -> Fact:
-    return lambda run: shorten(run.beside.start.get(key))
-
-
-_FACTS: dict[str, Fact] = {
-    "folder": lambda run: run.path,
-    "command": _command,
-    "starts": _times,
-    "ended": lambda run: shorten(run.beside.ended or "not finished"),
-    "commit": _plain("commit"),
-    "versions": _pairs("versions"),
-    "ranks": _plain("ranks"),
-    "hosts": _hosts,
-    "BLAS threads of a rank": _threads,
-    "MPI": _plain("mpi"),
-    "job": _pairs("job"),
-}
+def _pairs(values: Any) -> str:
+    """Format a dict as ``name value`` pairs."""
+    return ", ".join(f"{name} {value}" for name, value in as_dict(values).items())

@@ -1,11 +1,9 @@
 """Colours of the page and its figures: a light and a dark theme."""
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclasses.dataclass(frozen=True)
-class Theme:
+class Theme(NamedTuple):
     """Colours of one theme.
 
     Attributes:
@@ -24,7 +22,7 @@ class Theme:
 
     def variables(self) -> str:
         """Return the theme as CSS variables, ``--ink:#...;`` and so on."""
-        named = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("name", "runs")}
+        named = {name: value for name, value in self._asdict().items() if name not in ("name", "runs")}
         named |= {f"run{number}": colour for number, colour in enumerate(self.runs)}
         return "".join(f"--{name}:{colour};" for name, colour in named.items())
 

@@ -1,15 +1,17 @@
 """Tune settings on groups of ranks: ``mpirun -n 8 python -m pg_mpi.tune --ranks-per-trial 2 --space space.toml``."""
 
+import argparse
 import contextlib
 import dataclasses
 import functools
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.command_line import flag, parse_train
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import Parser, check_extra, duration, integer
 from pg_mpi.config.presets import env_defaults
@@ -55,19 +57,13 @@ def parser() -> Parser:
     return p
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The parsed command line. ``config`` and ``given`` are the trainer's and apply to all trials."""
 
+    args: argparse.Namespace
     config: TrainConfig
     given: set[str]
     dimensions: list[space.Dimension]
-    study: str
-    trials: int
-    budget: float
-    ranks_per_trial: int
-    max_walltime: float | None
-    json: bool
 
 
 def main(world: World, argv: list[str], stop: Stop) -> int:
@@ -76,27 +72,23 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
     from pg_mpi.tune.board import Board  # imported after the checks
 
     dog = Watchdog(plan.config.watchdog, world.rank, world.size)
-    group = world.group(world.rank // plan.ranks_per_trial)
-    ours = study.Study(plan.study, plan.dimensions, plan.trials, plan.config.seed) if group.rank == 0 else None
-    board = Board(cast(study.Study, ours), plan.trials) if world.rank == 0 else None
+    args = plan.args
+    group = world.group(world.rank // args.ranks_per_trial)
+    ours = study.Study(args.study, plan.dimensions, args.trials, plan.config.seed) if group.rank == 0 else None
+    board = Board(cast(study.Study, ours), args.trials) if world.rank == 0 else None
+    fed_until = math.inf
 
     def progress() -> None:
-        dog.feed()
-        show()
-
-    def show() -> None:
+        if time.monotonic() < fed_until:
+            dog.feed()
         if board:
             with contextlib.suppress(Exception):  # a display error must not fail a trial
                 board.refresh()
 
-    stopped = work(group, ours, plan, Until(stop, plan.max_walltime), progress)
-    last = time.monotonic() + plan.budget  # no trial that is being played takes longer
-
-    def wait() -> None:
-        """Let the watchdog end a job with a rank that does not come back."""
-        progress() if time.monotonic() < last else show()
-
-    world.meet(wait)
+    stopped = work(group, ours, plan, Until(stop, args.max_walltime), progress)
+    # No trial that is being played takes longer. Then the watchdog ends a job with a rank that does not come back.
+    fed_until = time.monotonic() + args.budget
+    world.meet(progress)
     (stopped,) = world.any(stopped)
     return cast(int, world.on_root(_close, board, plan, argv, world.size, stopped))
 
@@ -105,20 +97,17 @@ class Until:
     """Stop flag that is also set once the walltime is over."""
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:
-        self._stop, self._end = stop, None if seconds is None else time.monotonic() + seconds
+        self._stop, self._end = stop, time.monotonic() + (seconds or math.inf)
 
     def __bool__(self) -> bool:
-        return bool(self._stop) or self._late()
-
-    def _late(self) -> bool:
-        return self._end is not None and time.monotonic() > self._end
+        return bool(self._stop) or time.monotonic() > self._end
 
     def age(self) -> float:
         return self._stop.age()
 
     def reason(self) -> str | None:
         """Reason to stop, or None."""
-        return self._stop.reason() or ("the walltime is over" if self._late() else None)
+        return self._stop.reason() or ("the walltime is over" if time.monotonic() > self._end else None)
 
 
 def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progress: Callable[[], None]) -> bool:
@@ -130,14 +119,12 @@ def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progre
         if task is None:
             return False
         config = dataclasses.replace(plan.config, run_dir=task.folder, keep_checkpoints=1, **space.parsed(task.params))
-        with output_of(task.folder if ours else None) as output:
-            report = ours.report if ours else None
-            outcome = trial.play(
-                group, config, plan.given | task.params.keys(), plan.budget, stop, report, progress, output
-            )
+        judge = trial.Judge(plan.args.budget, ours.report if ours else None)
+        with output_of(task.folder if ours else None) as output, contextlib.redirect_stdout(output):
+            outcome = trial.play(group, config, plan.given | task.params.keys(), judge, stop, progress)
         if outcome.state == trial.STOPPED:
             return True
-        group.on_root(cast(Any, ours.tell if ours else None), outcome.state, outcome.score, outcome.why)
+        group.on_root(cast(Any, ours.tell if ours else None), *outcome)
         progress()
     return True
 
@@ -145,10 +132,10 @@ def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progre
 def _plan(argv: list[str], ranks: int) -> Plan:
     args, rest = parser().parse_known_args(argv)
     config, given = parse_train(rest)
-    usual = TrainConfig()
-    if refused := [name for name in sorted(REFUSED) if getattr(config, name) != getattr(usual, name)]:
-        flag = f"--{refused[0].replace('_', '-')}"
-        raise UsageError(f"{flag} does not apply here, on the command line or in a preset: each trial has its own")
+    if refused := [name for name in sorted(REFUSED) if getattr(config, name) != getattr(TrainConfig, name)]:
+        raise UsageError(
+            f"{flag(refused[0])} does not apply here, on the command line or in a preset: each trial has its own"
+        )
     check_extra("optuna", "tune", "tuning")
     dimensions = space.read(args.space)
     if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
@@ -163,23 +150,19 @@ def _plan(argv: list[str], ranks: int) -> Plan:
     make_folder(study.folder_of(args.study), "--study")
     same = config.identity() | {"budget": args.budget, "space": [str(dimension) for dimension in dimensions]}
     study.Study(args.study, dimensions, args.trials, config.seed).check_same(same)
-    words = vars(args)
-    del words["space"]
-    return Plan(config, given, dimensions, **words)
+    return Plan(args, config, given, dimensions)
 
 
 def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -> int:
-    facts = facts_of("pg_mpi.tune", argv, ranks)
-    rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts)
-    states = [row.state for row in rows]
+    rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts_of("pg_mpi.tune", argv, ranks))
     if stopped:
         print("stopped: run the same command again to resume", flush=True)
-    if plan.json:
-        print(json.dumps({"stopped": stopped, "trials": [dataclasses.asdict(row) for row in rows]}), flush=True)
+    if plan.args.json:
+        print(json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]}), flush=True)
     if stopped:
         return AGAIN
-    if rows and "complete" not in states and "running" not in states:
-        raise RunError(f"none of {len(states)} trials was completed: {rows[-1].why or 'all were pruned'}")
+    if rows and not {"complete", "running"} & {row.state for row in rows}:
+        raise RunError(f"none of {len(rows)} trials was completed: {rows[-1].why or 'all were pruned'}")
     return FINISHED
 
 
@@ -191,5 +174,5 @@ def preset_of(plan: Plan, params: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    flag = StopFlag(launch_env.is_launched())
-    process.run(functools.partial(main, stop=flag), sys.argv[1:], parser=parser)
+    signals = StopFlag(launch_env.is_launched())
+    process.run(functools.partial(main, stop=signals), sys.argv[1:], parser=parser)

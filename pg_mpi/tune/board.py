@@ -80,9 +80,7 @@ class Board:
         over = [row for row in rows if row.state != "running"]
         folder = self._study.folder
         table = [
-            {"trial": row.slot, "state": row.state, "score": "" if row.score is None else row.score}
-            | {**row.params, "why": row.why}
-            for row in rows
+            {"trial": row.slot, "state": row.state, "score": row.score, **row.params, "why": row.why} for row in rows
         ]
         write_csv(f"{folder}/trials.csv", *KIND, table, facts)
         complete = [row for row in rows if row.state == "complete"]

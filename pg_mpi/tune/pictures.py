@@ -1,7 +1,8 @@
 """Draw a study."""
 
-import itertools
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from pg_mpi.files.figure_file import axes_of
 from pg_mpi.tune.space import Dimension
@@ -15,17 +16,15 @@ def draw_study(path: str, rows: list[Row], dimensions: list[Dimension]) -> None:
     """Draw the score of each trial, in order with the best so far, and against each setting."""
     shown = dimensions[:MOST]
     with axes_of(path, columns=1 + len(shown), size=(3.6 * (1 + len(shown)), 3.6)) as panels:
-        scored = [row for row in rows if row.score is not None]
         for state, colour in COLOURS.items():
-            of_state = [row for row in scored if row.state == state]
-            scores = [row.score for row in of_state]
-            panels[0].scatter([row.slot for row in of_state], scores, s=16, color=colour, label=state)
+            of_state = [row for row in rows if row.state == state and row.score is not None]
+            slots, scores = [row.slot for row in of_state], [cast(float, row.score) for row in of_state]
+            panels[0].scatter(slots, scores, s=16, color=colour, label=state)
+            if state == "complete":
+                panels[0].step(slots, np.maximum.accumulate(scores), where="post", color=colour, linewidth=1)
             for axes, dimension in zip(panels[1:], shown):
                 places = [_place(dimension, row.params[dimension.name]) for row in of_state]
                 axes.scatter(places, scores, s=16, color=colour)
-        complete = [(row.slot, row.score) for row in rows if row.state == "complete" and row.score is not None]
-        slots, complete_scores = zip(*complete)
-        panels[0].step(slots, list(itertools.accumulate(complete_scores, max)), where="post", color="C0", linewidth=1)
         panels[0].set(xlabel="trial", ylabel="score, mean of its last 100 games")
         panels[0].legend(frameon=False, fontsize=8)
         for axes, dimension in zip(panels[1:], shown):

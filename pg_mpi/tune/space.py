@@ -14,10 +14,9 @@ step = 128
 choices = [32, 64, 128]
 """
 
-import dataclasses
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_mpi.config import settings
 from pg_mpi.config.errors import UsageError, reportable
@@ -28,8 +27,7 @@ FIELDS = {name: field.metadata for name, field in settings.FIELDS.items() if fie
 KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})
 
 
-@dataclasses.dataclass(frozen=True)
-class Dimension:
+class Dimension(NamedTuple):
     """Values of a setting: ``choices``, or numbers from ``low`` to ``high``, integers if both are."""
 
     name: str

@@ -6,11 +6,10 @@ unfinished trial was left by a killed job; the group that takes the lock resumes
 """
 
 import contextlib
-import dataclasses
 import errno
 import os
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.random_streams import TUNE, stream
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
 PARTS = 2 ** (RUNGS - 1)
+STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # of a trial, by Optuna's name
 
 
 @contextlib.contextmanager
@@ -66,8 +66,7 @@ def _lock(path: str) -> "JournalFileSymlinkLock":
     return Lock(path)
 
 
-@dataclasses.dataclass
-class Task:
+class Task(NamedTuple):
     """A trial to play: its slot, the settings proposed for it, and its run folder."""
 
     slot: int
@@ -75,8 +74,7 @@ class Task:
     folder: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """State of a trial: ``state`` is running, complete, pruned or failed; ``score`` is its last mean, or None."""
 
     slot: int
@@ -177,8 +175,7 @@ class Study:
     def tell(self, state: str, score: float | None = None, why: str = "") -> None:
         """Record how the trial ended (complete, pruned or failed) and release its slot."""
         assert self._trial and self._claim
-        states = self._optuna.trial.TrialState
-        kind = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
+        kind = next(known for known in self._optuna.trial.TrialState if STATES.get(known.name) == state)
         self._trial.set_user_attr("why", why)
         self._study.tell(self._trial, score if state == "complete" else None, state=kind)
         self._claim.close()
@@ -190,11 +187,10 @@ class Study:
 
 
 def _row(slot: int, trial: "FrozenTrial") -> Row:
-    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     values = trial.intermediate_values
     last = values[max(values)] if values else None
-    score = trial.value if trial.state.name == "COMPLETE" else last
-    state = names.get(trial.state.name, "running")
+    state = STATES.get(trial.state.name, "running")
+    score = trial.value if state == "complete" else last
     return Row(slot, state, score, dict(trial.params), trial.user_attrs.get("why", ""))
 
 

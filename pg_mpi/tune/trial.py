@@ -1,12 +1,10 @@
 """One trial: a training run of a group, limited by a budget and pruned if other trials are better."""
 
-import contextlib
-import dataclasses
 from collections.abc import Callable
-from typing import TextIO, cast
+from typing import NamedTuple, cast
 
 from pg_mpi import STARTED
-from pg_mpi.config.errors import SystemFault, reportable
+from pg_mpi.config.errors import SystemFault, one_line, reportable
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
@@ -19,8 +17,7 @@ Report = Callable[[int, float], bool]
 COMPLETE, PRUNED, FAILED, STOPPED = "complete", "pruned", "failed", "stopped"
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Result of a trial: state, score (mean of the last 100 games, or None) and the reason of a failure."""
 
     state: str
@@ -28,51 +25,54 @@ class Outcome:
     why: str = ""
 
 
-def play(
-    group: World,
-    config: TrainConfig,
-    given: set[str],
-    budget: float,
-    stop: Stop,
-    report: Report | None,
-    progress: Callable[[], None],
-    output: TextIO,
-) -> Outcome:
-    """Train until the budget is spent, a signal arrives, ``report`` prunes, or a rank fails; return an ``Outcome``.
-
-    Collective in the group. An exception on one of its ranks ends the trial on all of them; one that MPI raises within
-    a call ends the job.
+class Judge:
+    """Decide after each update whether a trial continues (None), is ``PRUNED``, or ``COMPLETE``.
 
     Args:
-        group: a ``World`` of ``World.group``.
         budget: training seconds, over all starts of the trial.
         report: function (part of ``PARTS``, score) → whether to prune; called on the group's rank 0 only.
-        output: text file for the trainer's output.
+    """
+
+    def __init__(self, budget: float, report: Report | None) -> None:
+        self.budget, self._report, self._part = budget, cast(Report, report), 0
+
+    def __call__(self, seconds: float, score: float | None) -> str | None:
+        if seconds >= self.budget:
+            return COMPLETE
+        part = int(PARTS * seconds / self.budget)
+        if part > self._part and score is not None:
+            self._part = part
+            if self._report(part, score):
+                return PRUNED
+        return None
+
+
+def play(
+    group: World, config: TrainConfig, given: set[str], judge: Judge, stop: Stop, progress: Callable[[], None]
+) -> Outcome:
+    """Train until the budget is spent, a signal arrives, the judge prunes, or a rank fails; return an ``Outcome``.
+
+    Collective in the group. An exception on one of its ranks ends the trial on all of them; one that MPI raises within
+    a call ends the job. ``group``: a ``World`` of ``World.group``.
     """
     now = type(group).clock
     begun = now()
     group.clock = lambda: STARTED + now() - begun  # each trial counts its own seconds
-    problem: str | None = None
-    outcome: Outcome | None = None
-    with contextlib.redirect_stdout(output):
-        try:
-            trainer = Trainer(group, config, given)
-            outcome = _play_on(group, trainer, Judge(budget, report), stop, progress)
-        except Exception as error:
-            group.failed(error)
-            fault = reportable(error)
-            if isinstance(fault, SystemFault) and not isinstance(error, MemoryError):
-                fault.agreed = False  # of the machine, not of the settings: the job ends, unknown to other groups
-                raise fault from None
-            problem = f"{type(error).__name__}: {error}"
-    problems = [each for each in group.gather_all(problem) if each]
-    if problems:
-        causes = [each for each in problems if not each.startswith("PeerFailed")]
-        return Outcome(FAILED, why=" ".join((causes or problems)[0].split()))
-    return cast(Outcome, outcome)
+    try:
+        outcome = _play_on(group, Trainer(group, config, given), judge, stop, progress)
+    except Exception as error:
+        group.failed(error)
+        fault = reportable(error)
+        if isinstance(fault, SystemFault) and not isinstance(error, MemoryError):
+            fault.agreed = False  # of the machine, not of the settings: the job ends, unknown to other groups
+            raise fault from None
+        outcome = Outcome(FAILED, why=one_line(f"{type(error).__name__}: {error}"))
+    outcomes: list[Outcome] = group.gather_all(outcome)
+    # a failure before any other outcome, and its cause before the failures of the other ranks
+    return min(outcomes, key=lambda each: (each.state != FAILED, each.why.startswith("PeerFailed")))
 
 
-def _play_on(group: World, trainer: Trainer, judge: "Judge", stop: Stop, progress: Callable[[], None]) -> Outcome:
+def _play_on(group: World, trainer: Trainer, judge: Judge, stop: Stop, progress: Callable[[], None]) -> Outcome:
     while True:
         if one_round(group, trainer, stop) is not None:  # a stop: the trainer itself has no limit set
             return Outcome(STOPPED)
@@ -87,20 +87,3 @@ def _play_on(group: World, trainer: Trainer, judge: "Judge", stop: Stop, progres
             if trainer.counters.return_mean is None:
                 return Outcome(FAILED, why="no game ended within the budget: give a longer one")
             return Outcome(COMPLETE, trainer.counters.return_mean)
-
-
-class Judge:
-    """Decide after each update whether a trial continues (None), is ``PRUNED``, or ``COMPLETE``."""
-
-    def __init__(self, budget: float, report: Report | None) -> None:
-        self.budget, self._report, self._part = budget, cast(Report, report), 0
-
-    def __call__(self, seconds: float, score: float | None) -> str | None:
-        if seconds >= self.budget:
-            return COMPLETE
-        part = int(PARTS * seconds / self.budget)
-        if part > self._part and score is not None:
-            self._part = part
-            if self._report(part, score):
-                return PRUNED
-        return None

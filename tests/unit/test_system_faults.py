@@ -390,7 +390,7 @@ def test_error_of_the_system_fails_no_trial(monkeypatch, error, state):
         raise error
 
     monkeypatch.setattr(trial, "Trainer", trainer)
-    args = (World(), None, set(), 1.0, None, None, lambda: None, io.StringIO())
+    args = (World(), None, set(), trial.Judge(1.0, None), None, lambda: None)
     if state:
         assert trial.play(*args).state == state
     else:
