@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pg_mpi.learning.batch import Batch
-from pg_mpi.learning.gradient_source import GradientSource, Step
+from pg_mpi.learning.batch_source import BatchSource
+from pg_mpi.learning.gradient_source import Step
 from pg_mpi.learning.reproducible_sum import check, on_grid
 from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
 from pg_mpi.learning.schedule import minibatches
@@ -15,7 +16,7 @@ from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
 
 
-class RoundSource(GradientSource):
+class RoundSource(BatchSource):
     """Base class of the sources of a round."""
 
     _batches: list[Batch]

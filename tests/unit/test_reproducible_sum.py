@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.gradient_source import GradientSource
+from pg_mpi.learning.batch_source import BatchSource
 from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid
 from pg_mpi.learning.update_buffers import UpdateBuffers
 
@@ -56,7 +56,7 @@ def test_update_buffers_mean_does_not_depend_on_the_order():
 
 
 def test_plain_and_exact_sums():
-    plain, exact = (GradientSource(None, TrainConfig(reproducible=exact), None, None) for exact in (False, True))
+    plain, exact = (BatchSource(None, TrainConfig(reproducible=exact), None, None) for exact in (False, True))
     for each in (plain, exact):
         each.NAMES = ("a",)
         each.prepare([])

@@ -9,7 +9,6 @@ import signal
 import struct
 import sys
 import termios
-import threading
 import time
 
 import numpy as np
@@ -53,8 +52,12 @@ def trained(tmp_path_factory):
     return folder
 
 
-def terminal(folder, *args, end=None, size=(30, 60)):
-    """Run watch on a pseudo-terminal: (exit code, text). ``end``: a signal for it after its first second of play."""
+def terminal(folder, *args, end=None, when=(None, None), size=(30, 60)):
+    """Run watch on a pseudo-terminal: (exit code, text).
+
+    ``end``: a signal for it after its first second of play. ``when``: (text, what to call when it has said that).
+    """
+    words, then = when
     process, master = pty.fork()
     if not process:
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
@@ -67,6 +70,9 @@ def terminal(folder, *args, end=None, size=(30, 60)):
             output += os.read(master, 1 << 16)
         except OSError:  # the other side is closed
             break
+        if words and words.encode() in output:
+            then()
+            words = None
         if end and output.count(b"score") > 5:
             os.kill(process, end)
             end = None
@@ -79,10 +85,10 @@ def test_waits_for_the_first_checkpoint_of_a_running_run(trained, tmp_path):
     (tmp_path / "run" / "checkpoints").rename(tmp_path / "later")
     folder = RunFolder(str(tmp_path / "run"))
     folder.open()
-    threading.Timer(3, lambda: (tmp_path / "later").rename(tmp_path / "run" / "checkpoints")).start()
-    code, text = terminal(tmp_path, "run", "--games", "1", "--speed", "1000")
+    saved = "run has no checkpoint yet: waiting", lambda: (tmp_path / "later").rename(tmp_path / "run/checkpoints")
+    code, text = terminal(tmp_path, "run", "--games", "1", "--speed", "1000", when=saved)
     folder.unlock()
-    assert code == 0 and "run has no checkpoint yet: waiting" in text and text.count(watch.HOME) > 50
+    assert code == 0 and text.count(watch.HOME) > 50
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     code, text = terminal(tmp_path, "run")
     assert code == 2 and "run holds no checkpoint" in text, "no process writes this run"

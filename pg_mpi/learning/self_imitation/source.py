@@ -17,7 +17,8 @@ from pg_mpi.config.random_streams import REPLAY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import Floats, discounted_returns
 from pg_mpi.learning.batch import learned
-from pg_mpi.learning.gradient_source import GradientSource, RankState, State, Step
+from pg_mpi.learning.batch_source import BatchSource
+from pg_mpi.learning.gradient_source import RankState, State, Step
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, Integers, ReplayBuffer
@@ -42,7 +43,7 @@ class Drawn:
     returns: Floats
 
 
-class SelfImitation(GradientSource):
+class SelfImitation(BatchSource):
     """The gradient source of ``--replay``.
 
     Attributes:
