@@ -25,10 +25,11 @@ class RunLog:
 
     Attributes:
         is_open: whether this rank writes the logs.
-        metrics: of the last update of this start; None before the first.
+        metrics: of the last update of this start; None before the first, and on other ranks.
     """
 
     is_open = False
+    metrics: dict[str, Any] | None = None
 
     def open(
         self, config: TrainConfig, folder: RunFolder, counters: Counters, facts: dict[str, Any]
@@ -52,7 +53,6 @@ class RunLog:
         self.is_open = True
         self._config, self._folder, self._counters = config, folder, counters
         self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
-        self.metrics: dict[str, Any] | None = None
         self._tensorboard: TensorBoard | None = None
         with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)

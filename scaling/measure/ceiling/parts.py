@@ -42,17 +42,14 @@ class Bench(Trainer):
     Attributes:
         envs, network, policy: those of the trainer.
         played: steps of this rank in the last round.
+        metrics: of the last update; None on ranks other than 0.
     """
 
     envs = property(attrgetter("_player.envs"))
     network = property(attrgetter("_network"))
     policy = property(attrgetter("_learner.policy"))
     played = property(attrgetter("_played"))
-
-    @property
-    def metrics(self):
-        """Metrics line of the last update on rank 0; None elsewhere."""
-        return self._run_log and self._run_log.metrics
+    metrics = property(attrgetter("_run_log.metrics"))
 
     def mark(self):
         """Save the state of this rank for ``put_back`` and ``rewind``."""
