@@ -168,7 +168,7 @@ def test_run_folder_on_a_file_system_that_hosts_share(hosts, tmp_path, locks):
 def test_hosts_that_see_each_others_files_late(hosts, tmp_path):
     """Each host has its own FUSE mount, which remembers names and sizes for three seconds, as NFS does."""
     assert usable(), "no FUSE: make chaos installs it"
-    flags = ["--run-dir", "run", *SMALL, "--checkpoint-every", "1", "--total-timesteps"]
+    flags = ["--run-dir", "run", *SMALL, "--reproducible", "--checkpoint-every", "1", "--total-timesteps"]
     inside = ["nsenter", f"--mount=/proc/{hosts.sshd['n2']}/ns/mnt"]
     with Mounted(tmp_path, delay=3) as mounted, Mounted(tmp_path, delay=3, inside=inside):
         for count, slots, steps in ((2, 2, 2000), (1, 4, 3000), (2, 2, 4000)):
@@ -191,8 +191,8 @@ def test_doctor_reports_a_slow_link(hosts, tmp_path):
         assert [rank["host"] for rank in result["ranks"]] == ["n1", "n2"], done.stderr
         found[megabits] = {finding["name"] for finding in result["findings"]}, max(result["allreduce_s"].values())
     assert found[100][1] > 0.3 > found[None][1]
-    # on a busy machine the doctor reports `busy` and does not judge the network
-    assert found[None][0] <= {"busy"} and found[100][0] in ({"network"}, {"busy"}), found
+    # a rank per host leaves cores idle; on a busy machine the doctor reports `busy` and does not judge the network
+    assert found[None][0] <= {"busy", "idle"} and found[100][0] - {"idle"} in ({"network"}, {"busy"}), found
 
 
 def test_unreachable_host_ends_the_job(hosts, tmp_path):
