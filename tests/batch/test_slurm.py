@@ -20,6 +20,7 @@ from submitted import (
     wait_for_updates,
 )
 
+from pg_mpi.config.errors import counted
 from pg_mpi.files import checkpoint_folder
 
 pytestmark = pytest.mark.batch
@@ -43,7 +44,7 @@ def test_job_finishes_in_one_world(slurm, tmp_path, nodes, launcher):
     assert start["ranks"] == nodes and start["job"]["SLURM_JOB_ID"] == job
     assert f"{nodes} ranks by {launcher}" in log(tmp_path)
     hosts = ", ".join(slurm.hosts.names[:nodes])
-    assert f"{nodes} ranks on {nodes} host{'s' if nodes > 1 else ''} ({hosts})" in log(tmp_path)
+    assert f"{counted(nodes, 'rank')} on {counted(nodes, 'host')} ({hosts})" in log(tmp_path)
 
 
 def test_launcher_is_chosen_automatically(slurm, tmp_path):
