@@ -11,7 +11,7 @@ rm -rf dist
 "$python" -m twine check --strict dist/*
 "$python" -m check_wheel_contents dist/*.whl
 tar tzf dist/*.tar.gz >"$work/listing"
-for file in Makefile docs/guide.md examples/pong_mpi.py jobs/train.slurm tests/jobs.py pg_mpi/features/encoder.c; do
+for file in Makefile docs/getting-started.md examples/pong_mpi.py jobs/train.slurm tests/jobs.py pg_mpi/features/encoder.c; do
     grep -q "/$file$" "$work/listing" || { echo "the source distribution lacks $file" >&2; exit 1; }
 done
 

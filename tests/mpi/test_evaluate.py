@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import ROOT, STEPS, command, newest, one_line, run, train, train_and_resume
+from jobs import CARTPOLE, ROOT, STEPS, command, newest, one_line, run, train, train_and_resume
 
 from pg_mpi.evaluate import interval
 from pg_mpi.files import checkpoint_file, checkpoint_folder
@@ -63,11 +63,11 @@ def test_run_folder_stores_the_last_evaluation(trained):
 
 def test_evaluations_keep_the_best_checkpoint_and_change_no_bits(tmp_path):
     """Stopped and resumed between evaluations, on two ranks, with only one checkpoint kept."""
-    flags = [*STEPS, "--max-frames", 800, "--keep-checkpoints", 1, "--evaluate-every", 2]
-    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(3 * 256, 8 * 256))
+    flags = [*CARTPOLE, "--keep-checkpoints", 1, "--evaluate-every", 2]
+    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(3 * 1024, 8 * 1024))
     plain = tmp_path / "plain"
     plain.mkdir()
-    train(2, plain, *flags[:-2], "--total-timesteps", 8 * 256)
+    train(2, plain, *flags[:-2], "--total-timesteps", 8 * 1024)
     assert newest(plain)[1] == newest(whole)[1] and not (plain / "run" / "evaluations.json").exists()
 
     found = json.loads((whole / "run" / "evaluations.json").read_text(encoding="utf-8"))
