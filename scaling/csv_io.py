@@ -36,10 +36,12 @@ def read_csv(path, kind, version, positive=()):
 
 
 def _value(text):
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except (TypeError, ValueError):
+            pass
+    return text
 
 
 def read_parts(folder, same):

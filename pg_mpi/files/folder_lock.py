@@ -127,7 +127,11 @@ def take_lock(folder: str, name: str) -> IO[str] | None:
     """
     with system_faults(f"{folder} cannot be locked"):
         file = _open(os.path.join(folder, name))
-        refused = _lock(file, fcntl.LOCK_EX)
+        try:
+            refused = _lock(file, fcntl.LOCK_EX)
+        except OSError:
+            file.close()
+            raise
         if not refused:
             return file
         file.close()

@@ -65,42 +65,54 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
         source = folder.path
     elif source and not checkpoint_folder.candidates(source):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
-    path, layout, saved = _load_newest(source, list(damaged)) if source else (None, None, None)
-    if path and saved:
-        envs, asked = saved_run.check_fits(path, saved[1], config, ranks), config.envs_per_rank
-        if "envs_per_rank" in given and envs != asked:
-            wrong = f"{path} has {envs} envs for each of {ranks} ranks, not {asked}"
-            raise UsageError(f"{wrong}: leave --envs-per-rank out")
-        config = dataclasses.replace(config, envs_per_rank=envs)
+    if not source:
+        config.check(ranks, given)
+        _check_progress(folder, config, 0)
+        env_spec = registry.learn(config)
+        factory.try_out(config, env_spec)
+        if not _open_new(folder):
+            return find_start(config, given, ranks, damaged)
+        return Start(config, folder, env_spec)
+    try:
+        path, arrays, facts = _load_newest(source, list(damaged))
+    except CheckpointError as error:
+        raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
+    envs = saved_run.check_fits(path, facts, config, ranks)
+    if "envs_per_rank" in given and config.envs_per_rank != envs:
+        asked = config.envs_per_rank
+        raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
+    config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks, given)
-    _check_progress(folder, config, saved_run.steps_of(saved[1]) if saved else 0)
-    env_spec = saved_run.env_spec_of(*saved) if saved else registry.learn(config)
-    if saved:
-        saved_run.check_size(config, env_spec, saved[0])
+    _check_progress(folder, config, saved_run.steps_of(facts))
+    env_spec = saved_run.env_spec_of(arrays, facts)
+    saved_run.check_size(config, env_spec, arrays)
     factory.try_out(config, env_spec)
     if own:
-        checkpoint_folder.set_aside(folder.path, str(path))
-    else:
-        folder.open()
-        if checkpoint_folder.candidates(folder.path):  # another trainer has saved there meanwhile
-            folder.unlock()
-            return find_start(config, given, ranks, damaged)
-    return Start(config, folder, env_spec, path, saved, layout)
+        checkpoint_folder.set_aside(folder.path, path)
+    elif not _open_new(folder):
+        return find_start(config, given, ranks, damaged)
+    return Start(config, folder, env_spec, path, (arrays, facts), Layout.of(facts))
 
 
-def _load_newest(source: str, damaged: list[str]) -> tuple[str, Layout | None, saved_run.Saved]:
-    """The newest checkpoint of ``source`` whose parts are all there: path, layout, (arrays, facts)."""
+def _load_newest(source: str, damaged: list[str]) -> checkpoint_folder.Loaded:
+    """The newest checkpoint of ``source`` whose parts are all there."""
     while True:
-        try:
-            path, arrays, facts = cast(checkpoint_folder.Loaded, checkpoint_folder.load_newest(source, warn, damaged))
-            layout = Layout.of(facts)
-            missing = layout and layout.missing(path)
-        except CheckpointError as error:
-            raise UsageError(f"{error}: give --resume PATH of an intact one and a new --run-dir") from None
+        path, arrays, facts = cast(checkpoint_folder.Loaded, checkpoint_folder.load_newest(source, warn, damaged))
+        layout = Layout.of(facts)
+        missing = layout and layout.missing(path)
         if not missing:
-            return path, layout, (arrays, facts)
+            return path, arrays, facts
         warn(f"{path} is not a usable checkpoint: {missing} is missing")
         damaged.append(path)
+
+
+def _open_new(folder: RunFolder) -> bool:
+    """Make and lock the folder of a new run; False, and unlocked, if another trainer has saved there meanwhile."""
+    folder.open()
+    if not checkpoint_folder.candidates(folder.path):
+        return True
+    folder.unlock()
+    return False
 
 
 def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
@@ -125,9 +125,10 @@ def has_updates(folder):
 def read_metrics(folder):
     """Read the lines of a run's ``metrics.jsonl``. Raises ``UsageError`` if it is missing or not of this version."""
     path = Path(folder, "metrics.jsonl")
-    if not path.exists():
+    if not path.is_file():
         raise UsageError(f"{folder} has no metrics.jsonl: give the folder of a run of pg_mpi.train")
-    lines, damaged = read_lines(str(path))
+    with system_faults(f"{path} cannot be read"):
+        lines, damaged = read_lines(str(path))
     if damaged:
         raise UsageError(f"{path} is damaged: a line of it is not one of metrics")
     if not lines:
@@ -168,6 +169,7 @@ def measured(lines, warmup):
         "ranks": last["ranks"],
         "sps": steps / span,
         "updates": len(rest),
+        "between_updates": [first["update"], last["update"]],
         "updates_per_s": len(rest) / span,
         "bytes_per_update": (last["bytes_exchanged"] - first["bytes_exchanged"]) / len(rest),
         "exchanges_per_update": (last["exchanges"] - first["exchanges"]) / len(rest),
