@@ -23,7 +23,7 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 def _number(text: Any) -> float:
-    """``text`` as a number; NaN if it is none."""
+    """Return ``text`` as a float, or NaN if it is not a number."""
     try:
         return float(text)
     except (ValueError, TypeError, OverflowError):
