@@ -4,6 +4,7 @@ It uses no data on particular games. It plays a few thousand random steps with a
 is the same in every run.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ MOST_CLASSES = 4  # limit on colour classes
 SAME_SHARE = 0.05  # actions that differ in less than this fraction of the probes are the same
 
 
+@functools.cache
 def find_scene(
     env_id: str, frame_skip: int = 4, mode: int | None = None, difficulty: int | None = None
 ) -> tuple[Scene, float]:
@@ -39,14 +41,22 @@ def find_scene(
     pixels = np.arange(game.screen.size)
     counts = np.zeros((len(pixels), 256), dtype=np.uint16)
     fills = np.zeros(256, dtype=np.int64)
+    shown, since = game.screen.ravel().copy(), np.zeros(len(pixels), dtype=np.uint16)
+    fill = 0
     for step in range(STEPS):
         colours = game.screen.ravel()
-        shown = np.bincount(colours, minlength=256)
-        if 2 * shown.max() >= len(pixels):
-            fills[shown.argmax()] += 1
+        if 2 * np.count_nonzero(colours == fill) <= len(pixels):
+            fill = np.bincount(colours, minlength=256).argmax()
+        if 2 * np.count_nonzero(colours == fill) >= len(pixels):
+            fills[fill] += 1
         if step % COLOUR_EVERY == 0:
-            counts[pixels, colours] += 1
+            # A pixel's colour is counted when it changes, with the number of screens that showed it.
+            screens = np.uint16(step // COLOUR_EVERY)
+            changed = np.flatnonzero(colours != shown)
+            counts[changed, shown[changed]] += screens - since[changed]
+            shown[changed], since[changed] = colours[changed], screens
         _random_step(game, rng)
+    counts[pixels, shown] += np.uint16(len(range(0, STEPS, COLOUR_EVERY))) - since
     backgrounds = [counts.argmax(axis=1)]
     for fill in np.flatnonzero(fills):
         if fill != fills.argmax():

@@ -14,7 +14,6 @@ from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import spaces as plain_spaces
-from pg_mpi.env.atari import atari_ids
 from pg_mpi.env.gym_env import GymEnv, IdentityActions, VectorEncoder
 from pg_mpi.env.spaces import Spaces, spaces_of
 from pg_mpi.features.encoder import Encoder
@@ -129,6 +128,8 @@ def make(env_id: str, film: bool = False) -> Any:
     try:
         return gymnasium.make(env_id, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv as error:
+        from pg_mpi.env.atari import atari_ids
+
         atari = f"ALE/{env_id.partition('-')[0]}-v5"
         meant = f" (did you mean {atari}?)" if atari in atari_ids() else nearest(env_id, [*gymnasium.registry])
         raise UsageError(

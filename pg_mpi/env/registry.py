@@ -1,4 +1,4 @@
-"""Select the specification module for an ``--env-id``."""
+"""Select the specification module for an ``--env-id``, and import only the libraries of its environments."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.env import atari_spec
 from pg_mpi.env.interface import EnvSpec
 
 
@@ -21,8 +20,10 @@ class _Kind(Protocol):
 def _kind(env_id: str) -> _Kind:
     """Return the module whose ``check``, ``learn`` and ``restored`` handle an environment."""
     if env_id.startswith("ALE/"):
+        from pg_mpi.env import atari_spec
+
         return atari_spec
-    from pg_mpi.env import gym_spec  # optional dependency
+    from pg_mpi.env import gym_spec
 
     return gym_spec
 

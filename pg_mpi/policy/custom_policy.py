@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from pg_mpi.config.errors import RunError
 from pg_mpi.policy.distributions import Categorical, Gaussian
@@ -135,6 +134,8 @@ class CustomPolicy:
 
     def _stacked(self, observations: Sequence[Any]) -> Any:
         if self._sparse:
+            from scipy.sparse import csr_matrix
+
             starts = np.cumsum([0, *map(len, observations)])
             indices = np.concatenate([*observations, np.empty(0, dtype=np.int64)])
             ones = np.ones(len(indices), dtype=np.float32)

@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pg_mpi.config.errors import RunError, UsageError, one_line
 from pg_mpi.config.parsers import imported
@@ -22,7 +22,9 @@ from pg_mpi.policy.distributions import Categorical, Gaussian
 from pg_mpi.policy.interface import Policy
 from pg_mpi.policy.mlp import MLP
 from pg_mpi.policy.running_norm import RunningNorm
-from pg_mpi.policy.sparse_mlp import SparseMLP
+
+if TYPE_CHECKING:
+    from pg_mpi.policy.sparse_mlp import SparseMLP
 
 
 def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:
@@ -71,8 +73,10 @@ def own_policy(config: TrainConfig) -> Callable[..., Any]:
     return found
 
 
-def _sparse(config: TrainConfig, env_spec: EnvSpec) -> SparseMLP:
+def _sparse(config: TrainConfig, env_spec: EnvSpec) -> "SparseMLP":
     """Make the policy on sparse inputs."""
+    from pg_mpi.policy.sparse_mlp import SparseMLP  # imports scipy, which other policies do not need
+
     policy = SparseMLP(
         env_spec.inputs(config),
         config.hidden,

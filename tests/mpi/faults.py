@@ -41,7 +41,7 @@ def inject(fault, rank):
         if fault == "small files":
             resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
         if fault in ("weights", "weights0"):
-            self._learner.policy.theta[12345] += 1e-7
+            self._learner.policy.theta[123] += 1e-7
         if fault == "usage":
             from pg_mpi.config.errors import UsageError
 

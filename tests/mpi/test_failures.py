@@ -33,7 +33,7 @@ from pg_mpi.mpi.launch.mpirun import mpirun_command
 SCRIPT = str(Path(__file__).with_name("faults.py"))
 
 
-def run_with_fault(tmp_path, fault, ranks=3, under_mpi4py=False, flags=STEPS, extra=()):
+def run_with_fault(tmp_path, fault, ranks=3, under_mpi4py=False, flags=CARTPOLE, extra=()):
     python = [sys.executable, *(["-m", "mpi4py"] if under_mpi4py else []), SCRIPT, fault]
     line = [*mpirun_command(ranks), *python, "--run-dir", "run", *SMALL, *flags, *extra]
     return run(line, tmp_path, limit=40)
@@ -45,7 +45,7 @@ def run_with_fault(tmp_path, fault, ranks=3, under_mpi4py=False, flags=STEPS, ex
 )
 def test_exception_on_one_rank_ends_the_job(tmp_path, fault, text, under_mpi4py):
     begun = time.monotonic()
-    result = run_with_fault(tmp_path, fault, under_mpi4py=under_mpi4py, flags=CARTPOLE)
+    result = run_with_fault(tmp_path, fault, under_mpi4py=under_mpi4py)
     last_update = (tmp_path / "run" / "metrics.jsonl").stat().st_mtime
     assert result.returncode not in (0, 75)
     assert text in result.stderr and "Traceback" in result.stderr
@@ -80,7 +80,7 @@ def test_watchdog_does_not_end_a_running_job(tmp_path):
 
 def test_non_finite_gradient_is_skipped_on_all_ranks(tmp_path):
     result = run_with_fault(
-        tmp_path, "nan:2,4", extra=["--total-timesteps", str(6 * 3 * 128), "--sync-check-every", "1"]
+        tmp_path, "nan:2,4", flags=STEPS, extra=["--total-timesteps", str(6 * 3 * 128), "--sync-check-every", "1"]
     )
     assert result.returncode == 0, result.stderr
     lines = metrics(tmp_path)
@@ -91,7 +91,7 @@ def test_non_finite_gradient_is_skipped_on_all_ranks(tmp_path):
 
 def test_ten_non_finite_gradients_in_a_row_end_the_job(tmp_path):
     updates = ",".join(map(str, range(3, 40)))
-    result = run_with_fault(tmp_path, f"nan:{updates}", extra=["--checkpoint-every", "2"])
+    result = run_with_fault(tmp_path, f"nan:{updates}", flags=STEPS, extra=["--checkpoint-every", "2"])
     assert result.returncode == 1
     assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
@@ -112,7 +112,7 @@ def test_ranks_on_different_processors_hold_the_same_weights(tmp_path, flags):
 
 def test_failed_emulators_are_replaced(tmp_path):
     extra = ["--total-timesteps", str(10 * 3 * 128), "--checkpoint-every", "3"]
-    result = run_with_fault(tmp_path, "emulator:0.01", extra=extra)
+    result = run_with_fault(tmp_path, "emulator:0.01", flags=STEPS, extra=extra)
     assert result.returncode == 0, result.stderr
     counts = [line["emulator_errors"] for line in metrics(tmp_path)]
     assert counts == sorted(counts) and 3 < counts[-1] < 40, "1 in 100 of 1,280 steps"
@@ -121,14 +121,16 @@ def test_failed_emulators_are_replaced(tmp_path):
 
 
 def test_repeated_emulator_failures_end_the_job(tmp_path):
-    result = run_with_fault(tmp_path, "emulator:1", ranks=2)
+    result = run_with_fault(tmp_path, "emulator:1", ranks=2, flags=STEPS)
     assert result.returncode not in (0, 75)
     assert "the emulator of env 1 failed 10 times in a row (RuntimeError: injected in the emulator)" in one_line(result)
 
 
 @pytest.mark.parametrize("size, path", [(30_000, "run/checkpoints/step-"), (300, "run")])
 def test_full_disk_ends_the_job_with_one_line(tmp_path, size, path):
-    result = run_with_fault(tmp_path, f"disk:{size}", extra=["--total-timesteps", "4000", "--checkpoint-every", "3"])
+    result = run_with_fault(
+        tmp_path, f"disk:{size}", flags=STEPS, extra=["--total-timesteps", "4000", "--checkpoint-every", "3"]
+    )
     assert result.returncode == 1
     line = one_line(result)
     assert path in line and "cannot be written (File too large): fix that" in line
@@ -158,7 +160,7 @@ def processes_of_session(leader):
 
 
 def test_usage_error_on_one_rank_ends_the_job(tmp_path):
-    result = run_with_fault(tmp_path, "usage", flags=CARTPOLE)
+    result = run_with_fault(tmp_path, "usage")
     assert result.returncode not in (0, 75)
     assert "injected on one rank" in result.stderr
 

@@ -3,7 +3,7 @@
 import pytest
 from jobs import command, metrics, run
 
-STEPS = 100_000
+STEPS = 60_000
 
 
 @pytest.mark.slow
@@ -11,7 +11,7 @@ def test_pong_is_learned(tmp_path):
     """The games of the whole run, at most 100, are better and longer than those of a random policy.
 
     A policy without a gradient stays at -20.1 (standard error 0.1) and 950 steps a game; one with a gradient of the
-    wrong sign falls to -21. Learning reaches -18.3 to -17.5 and 1,350 steps a game.
+    wrong sign falls to -21. Learning reaches -18.9 to -17.8 and 1,250 to 1,450 steps.
     """
     flags = ["--env-id", "ALE/Pong-v5", "--seed", 0, "--total-timesteps", STEPS]
     flags += ["--sync", "steps", "--num-steps", 128, "--envs-per-rank", 16]

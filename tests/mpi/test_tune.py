@@ -44,7 +44,7 @@ WITHOUT_STEPS = ["--minibatch-size", 64, *SHORT]
 
 
 def test_study_completes_and_writes_its_results(tmp_path):
-    ranks, each, trials, budget = 4, 2, 4, 3
+    ranks, each, trials, budget = 4, 2, 4, 2
     args = ["--ranks-per-trial", each, "--trials", trials, "--budget", budget]
     result = tune(tmp_path, ranks, *args, quick=WITHOUT_STEPS)
     assert result.returncode == 0, result.stderr

@@ -185,7 +185,7 @@ def run_predict(cwd, *args):
 
 
 def test_prediction_from_a_real_run(tmp_path, monkeypatch):
-    flags = ["--run-dir", "run", *SMALL, "--max-frames", "800", "--total-timesteps", "6000"]
+    flags = ["--run-dir", "run", *SMALL, "--max-frames", "800", "--total-timesteps", "4000"]
     trained = run(command(2, "pg_mpi.train", *flags), tmp_path)
     assert trained.returncode == 0, trained.stderr
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]

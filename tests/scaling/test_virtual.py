@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, command, deterministic, finish, newest, refusal, run, start
+from jobs import CARTPOLE, SMALL, STEPS, command, deterministic, finish, newest, refusal, run, start
 
 from scaling.csv_io import read_csv
 from scaling.measure import timed_run
@@ -17,14 +17,15 @@ from scaling.model.virtual.__main__ import for_each, main
 from scaling.model.virtual.comparison import compare, enough
 from scaling.model.virtual.world import Hub
 
-GAMES = ["--max-frames", "1200", "--total-timesteps", "3000", "--seed", "3"]
+GAMES = ["--max-frames", "800", "--total-timesteps", "1500", "--seed", "3"]
+BALANCE = [*CARTPOLE, "--total-timesteps", "3000"]
 
 
 def virtual(cwd, *args, **options):
     return run([sys.executable, "-m", "scaling.model.virtual", *map(str, args)], cwd, **options)
 
 
-@pytest.mark.parametrize("ranks, flags", [(1, GAMES), (2, [*STEPS, *GAMES]), (4, [*GAMES, "--reproducible"])])
+@pytest.mark.parametrize("ranks, flags", [(1, GAMES), (2, BALANCE), (4, [*GAMES, "--reproducible"])])
 def test_weights_equal_those_of_real_ranks(tmp_path, ranks, flags):
     real = run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *flags), tmp_path)
     assert real.returncode == 0, real.stderr
@@ -62,7 +63,7 @@ def test_run_stopped_before_its_first_update_does_not_end_the_others(tmp_path, m
 
 
 def test_check_compares_virtual_with_real_ranks(tmp_path):
-    line = ["--ranks", 2, "--repeats", 1, "--steps-per-rank", 1500, "--out", "out", "--json", "--max-frames", "1200"]
+    line = ["--ranks", 2, "--repeats", 1, "--steps-per-rank", 1500, "--out", "out", "--json", *CARTPOLE]
     done = run([sys.executable, "-m", "scaling.model.virtual.check", *map(str, line), *SMALL], tmp_path)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]

@@ -59,8 +59,9 @@ def test_says_what_a_run_does_and_saves(tmp_path):
     assert memory == pytest.approx(lines[-1]["rss_mb"], abs=30)
 
 
-def test_knows_any_number_of_ranks(tmp_path):
-    said = train(tmp_path, "--dry-run", "--ranks", "100000").stdout
+def test_knows_any_number_of_ranks(capsys):
+    dry_run([*SMALL, "--dry-run", "--ranks", "100000"])
+    said = capsys.readouterr().out
     assert "ranks: 100,000, envs: 200,000" in said
     assert "25,600,000 samples (envs: 200,000, steps of each: 128); epochs: 4, minibatches: 3 of 8,533,333," in said
     assert numbers(r"over ([\d,]+) steps", said) == [

@@ -66,7 +66,7 @@ def test_equal_on_games(name):
     scene, _ = find_scene(env_id)
     game, one, other = AtariGame(env_id, rng), BlobEncoder(scene), NativeEncoder(scene)
     assert_equal(one, other, "start", [game.screen])
-    for _ in range(500):
+    for _ in range(250):
         if game.over():
             game.reset()
             assert_equal(one, other, "start", [game.screen])
@@ -74,7 +74,7 @@ def test_equal_on_games(name):
         assert_equal(one, other, "step", [game.screen])
 
 
-@settings(deadline=None, max_examples=150, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 @given(
     st.booleans(),
     st.lists(rectangles, max_size=12),

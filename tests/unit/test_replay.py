@@ -46,7 +46,7 @@ RETURNS = {
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_ordered_draws_have_their_exact_probabilities(name, count):
     returns = np.array(RETURNS[name])
-    buffer, rng, draws = buffer_of(returns), np.random.default_rng(1), 6_000
+    buffer, rng, draws = buffer_of(returns), np.random.default_rng(1), 3_000
     counts = Counter(tuple(buffer.draw(count, rng).tolist()) for _ in range(draws))
     expected = {order: probability(order, weights(returns)) for order in permutations(range(5), count)}
     expected = {order: chance for order, chance in expected.items() if chance > 0}

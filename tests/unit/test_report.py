@@ -239,16 +239,14 @@ def test_report_of_metrics_without_an_interval(tmp_path):
     assert "Its interval was not written by the version that trained it" in outline.text
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["{", "[]", "null", '{"phase_s": 3, "ci95": [1]}', "[" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "\udcff"],
-)
-def test_other_damaged_files_are_left_out_with_a_note(tmp_path, content):
+def test_other_damaged_files_are_left_out_with_a_note(tmp_path):
     folder = write_run(tmp_path / "run")
-    for name in ("config.json", "ranks.json", "evaluation.json", "DONE"):
-        (folder / name).write_bytes(content.encode(errors="surrogateescape"))
-    (run,) = read.runs([str(folder)])
-    assert any("ranks.json" in note for note in run.notes) and any("evaluation.json" in note for note in run.notes)
+    deep = "[" * 100_000, '{"a":' * 400 + "1" + "}" * 400
+    for content in (*deep, "{", "[]", "null", "\udcff", '{"phase_s": 3, "ci95": [1]}'):
+        for name in ("config.json", "ranks.json", "evaluation.json", "DONE"):
+            (folder / name).write_bytes(content.encode(errors="surrogateescape"))
+        (run,) = read.runs([str(folder)])
+        assert any("ranks.json" in note for note in run.notes) and any("evaluation.json" in note for note in run.notes)
     outline = check_self_contained(page.make([run]))
     assert all(note in outline.text for note in run.notes) and "Waiting by rank is left out" in outline.text
 

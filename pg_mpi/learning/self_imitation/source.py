@@ -9,7 +9,7 @@ whose return is complete are stored. Source: Oh et al., "Self-Imitation Learning
 """
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
-from pg_mpi.policy.sparse_mlp import SparseMLP
+
+if TYPE_CHECKING:
+    from pg_mpi.policy.sparse_mlp import SparseMLP
 
 UPDATES = 4  # exchanges per update
 BATCH = 512  # transitions per exchange, over all ranks
@@ -51,10 +53,10 @@ class SelfImitation(BatchSource):
     """
 
     NAMES = ("replay_loss", "replay_gain", "replay_share")
-    _policy: SparseMLP
+    _policy: "SparseMLP"
     _batches: list[Drawn]
 
-    def __init__(self, policy: SparseMLP, config: TrainConfig, world: Collectives, phases: PhaseTimer) -> None:
+    def __init__(self, policy: "SparseMLP", config: TrainConfig, world: Collectives, phases: PhaseTimer) -> None:
         super().__init__(policy, config, world, phases)
         self.replay = ReplayBuffer(SIZE, policy.inputs)
         first_env = world.rank * config.envs_per_rank  # identifies the buffer
