@@ -42,7 +42,7 @@ def find_scene(
     counts = np.zeros((len(pixels), 256), dtype=np.uint16)
     fills = np.zeros(256, dtype=np.int64)
     shown, since = game.screen.ravel().copy(), np.zeros(len(pixels), dtype=np.uint16)
-    fill = 0
+    fill = np.intp(0)  # the most frequent colour of a screen
     for step in range(STEPS):
         colours = game.screen.ravel()
         if 2 * np.count_nonzero(colours == fill) <= len(pixels):
@@ -51,10 +51,10 @@ def find_scene(
             fills[fill] += 1
         if step % COLOUR_EVERY == 0:
             # A pixel's colour is counted when it changes, with the number of screens that showed it.
-            screens = np.uint16(step // COLOUR_EVERY)
+            number = np.uint16(step // COLOUR_EVERY)
             changed = np.flatnonzero(colours != shown)
-            counts[changed, shown[changed]] += screens - since[changed]
-            shown[changed], since[changed] = colours[changed], screens
+            counts[changed, shown[changed]] += number - since[changed]
+            shown[changed], since[changed] = colours[changed], number
         _random_step(game, rng)
     counts[pixels, shown] += np.uint16(len(range(0, STEPS, COLOUR_EVERY))) - since
     backgrounds = [counts.argmax(axis=1)]
