@@ -12,7 +12,7 @@ TESTS = str(ROOT / "tests")
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
 def test_resume_is_bit_exact(tmp_path, env_id):
     flags = ["--env-id", env_id, "--num-steps", 64, "--envs-per-rank", 3, "--minibatch-size", 96]
-    train_and_resume(tmp_path, 2, *flags, budgets=(1500, 4000))
+    train_and_resume(tmp_path, 2, *flags, budgets=(800, 2000))
 
 
 def test_endless_episode_is_trained_in_rounds(tmp_path):
@@ -68,7 +68,7 @@ FEATURES = ["--sync", "steps", "--num-steps", 64, "--minibatch-size", 64, "--fea
 
 def test_custom_features_train_and_resume(tmp_path):
     path = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
-    whole, _ = train_and_resume(tmp_path, 2, *FEATURES, "own_features:Rows", budgets=(1000, 2000), **path)
+    whole, _ = train_and_resume(tmp_path, 2, *FEATURES, "own_features:Rows", budgets=(256, 640), **path)
     refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 1), whole, **path)
     assert "own_features:Rows to be imported and run: give --own" in one_line(refused)
 

@@ -101,7 +101,7 @@ def test_ten_non_finite_gradients_in_a_row_end_the_job(tmp_path):
 @pytest.mark.parametrize("flags", [["--hidden", 16], ["--preset", "karpathy"], ["--env-id", "CartPole-v1"]], ids=str)
 def test_ranks_on_different_processors_hold_the_same_weights(tmp_path, flags):
     """OpenBLAS uses different kernels on each rank, as on nodes of different generations."""
-    args = map(str, [*flags, "--run-dir", "run", "--sync-check-every", 1, "--total-timesteps", 6000])
+    args = map(str, [*flags, "--run-dir", "run", "--sync-check-every", 1, "--total-timesteps", 4000])
     python = [sys.executable, "-m", "pg_mpi.train", *args]
     old, new = (["env", f"OPENBLAS_CORETYPE={kind}", *python] for kind in ("Nehalem", "Haswell"))
     line = [*mpirun_command(1), *old, ":", "-n", "1", *new]

@@ -5,7 +5,7 @@ from jobs import SMALL, STEPS, command, deterministic, metrics, newest, run
 
 from pg_mpi.files import checkpoint_file
 
-ROLLOUTS = [*STEPS, "--num-steps", "64"]
+ROLLOUTS = [*STEPS, "--num-steps", "32"]
 EPISODE = ["--max-frames", "400"]
 KARPATHY = ["--preset", "karpathy", *EPISODE]
 
@@ -13,7 +13,7 @@ KARPATHY = ["--preset", "karpathy", *EPISODE]
 def weights_after(cwd, ranks, updates, *flags, envs=6, folder=None):
     """Train ``updates`` updates of ``envs`` envs on ``ranks`` ranks and return the bytes of the newest checkpoint."""
     folder = folder or f"on-{ranks}"
-    steps = (64 if "--sync" in flags else 100) * envs * updates
+    steps = (32 if "--sync" in flags else 100) * envs * updates
     more = ["--envs-per-rank", envs // ranks, "--seed", 5, "--run-dir", folder, "--total-timesteps", steps]
     result = run(command(ranks, "pg_mpi.train", *SMALL, *flags, *more), cwd)
     assert result.returncode == 0, result.stderr

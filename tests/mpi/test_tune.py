@@ -109,7 +109,7 @@ def test_killed_study_resumes_its_trials(tmp_path):
     starts = [
         len(json.loads(path.read_text())["starts"]) for path in sorted(tmp_path.glob("tune.trials/*/config.json"))
     ]
-    assert starts[:2] == [2, 2], "running trials were not resumed"
+    assert starts[:2] == [2, 2], f"running trials were not resumed: {rows}"
 
 
 def test_two_jobs_share_a_study_and_one_stops_at_a_signal(tmp_path):
