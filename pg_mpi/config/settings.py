@@ -80,7 +80,7 @@ class TrainConfig:
     features: str = _setting(
         "blobs",
         text,
-        "inputs of the policy: blobs: steps and relations of blobs; difference: Karpathy's difference frame; "
+        "inputs of the policy: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
         "or package.module:Class of your own, see docs/own.md",
         applies=ATARI,
     )

@@ -1,6 +1,7 @@
 """Blobs → active inputs: positions, steps, offsets between blobs, and predicted crossings.
 
     tiles      a square of 8 x 8 pixels that contains foreground of one colour class
+    rows       the row of a blob's centre, and the band of 32 columns that contains it; columns likewise
     moves      a mover's cell in a grid of 16 x 16 pixels, and its step
     relations  a mover's offset from another blob, and the direction of its step
     crossings  a mover's step is extrapolated until it has another blob's row or column: its offset from that blob
@@ -25,6 +26,7 @@ from pg_mpi.features.foreground import WIDTH, Run
 MOST_PAIRS = 256  # limit on movers x blobs of a screen; above it relations and crossings are omitted
 HEIGHT = 256  # upper bound of the height of a screen
 TILE, CELL = 8, 16  # side lengths in pixels
+BANDS = 32  # width of a band of rows or columns in pixels
 HALVES, OCTAVES = (
     [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181],  # 2^(k/2)
     [0, 1, 2, 4, 8, 16, 32, 64, 128],  # 2^k
@@ -34,6 +36,7 @@ DRIFTS = [0, 4, 16]
 CHANGE = 4  # half pixels per step; a smaller or equal change of a blob's step is binned as none
 
 _TILES = (HEIGHT // TILE, WIDTH // TILE)
+_ROWS, _COLUMNS = (HEIGHT, WIDTH // BANDS), (WIDTH, HEIGHT // BANDS)
 _MOVES = (HEIGHT // CELL, WIDTH // CELL, 2 * len(SPEEDS) + 1, 2 * len(SPEEDS) + 1)
 _OFFSETS = (2 * len(OCTAVES) + 1, 2 * len(OCTAVES) + 1)
 _DIRECTIONS = (3, 3)
@@ -54,6 +57,8 @@ class Layout:
         one, two = (colours,), (colours, colours)
         shapes: dict[str, tuple[int, ...]] = {
             "tiles": one + _TILES,
+            "rows": one + _ROWS,
+            "columns": one + _COLUMNS,
             "moves": one + _MOVES,
             "offsets": two + _OFFSETS,
             "relations": one + _OFFSETS + _DIRECTIONS,
@@ -89,10 +94,14 @@ def tiles(runs: Iterable[Run], layout: Layout) -> set[int]:
 def inputs(blobs: Sequence[Blob], layout: Layout) -> set[int]:
     """Return the set of inputs of tracked blobs, without the tiles."""
     found: set[int] = set()
+    for blob in blobs:
+        row, column = blob.y // 2, blob.x // 2
+        found.add(layout.number("rows", blob.colour, row, column // BANDS))
+        found.add(layout.number("columns", blob.colour, column, row // BANDS))
+        if blob.moves:
+            steps = signed_bin(blob.vy, SPEEDS), signed_bin(blob.vx, SPEEDS)
+            found.add(layout.number("moves", blob.colour, row // CELL, column // CELL, *steps))
     movers = [blob for blob in blobs if blob.moves]
-    for blob in movers:
-        cell = blob.y // (2 * CELL), blob.x // (2 * CELL)
-        found.add(layout.number("moves", blob.colour, *cell, signed_bin(blob.vy, SPEEDS), signed_bin(blob.vx, SPEEDS)))
     if len(movers) * len(blobs) <= MOST_PAIRS:
         for mover in movers:
             for other in blobs:

@@ -7,13 +7,14 @@
 #include <string.h>
 
 enum { WIDTH = 160, HEIGHT = 256, MOST_RUNS = 1024, MOST_BLOBS = 96, MOST_PAIRS = 256, MOST_CLASSES = 16 };
-enum { REACH = 8, SIZE_WEIGHT = 4, TILE = 8, CELL = 16, CHANGE = 4 };
+enum { REACH = 8, SIZE_WEIGHT = 4, TILE = 8, CELL = 16, BANDS = 32, CHANGE = 4 };
 enum { TILES_DOWN = HEIGHT / TILE, TILES_ACROSS = WIDTH / TILE, TILES = TILES_DOWN * TILES_ACROSS };
+enum { ROWS = HEIGHT * (WIDTH / BANDS), COLUMNS = WIDTH * (HEIGHT / BANDS) };
 enum { SPEEDS = 9, MOVES = (HEIGHT / CELL) * (WIDTH / CELL) * SPEEDS * SPEEDS };
 enum { OCTAVES = 19, OFFSETS = OCTAVES * OCTAVES, RELATIONS = 9 * OFFSETS };
 enum { TIMES = 6, LONGEST = 1 << (TIMES - 1), HALVES = 33, CROSSINGS = 2 * 2 * TIMES * HALVES };
 enum { DRIFTS = 7, DRIFTING = CROSSINGS * DRIFTS * 3 };
-enum { MOST_FOUND = MOST_CLASSES * TILES + MOST_BLOBS + 6 * MOST_PAIRS };
+enum { MOST_FOUND = MOST_CLASSES * TILES + 3 * MOST_BLOBS + 6 * MOST_PAIRS };
 
 /* Positions and steps are in half pixels. The fields of Blob in blobs.py, in their order. */
 typedef struct { int16_t y, x, height, width, colour, vy, vx, ay, ax; } blob;
@@ -171,12 +172,14 @@ static int drift(int step, int change)
 }
 
 /* Number of the first input of each block. */
-typedef struct { int moves, offsets, relations, crossings, drifting; } layout;
+typedef struct { int rows, columns, moves, offsets, relations, crossings, drifting; } layout;
 
 static layout layout_of(int colours)
 {
     layout at;
-    at.moves = colours * TILES;
+    at.rows = colours * TILES;
+    at.columns = at.rows + colours * ROWS;
+    at.moves = at.columns + colours * COLUMNS;
     at.offsets = at.moves + colours * MOVES;
     at.relations = at.offsets + colours * colours * OFFSETS;
     at.crossings = at.relations + colours * RELATIONS;
@@ -184,10 +187,15 @@ static layout layout_of(int colours)
     return at;
 }
 
-static int move(const blob *b, const layout *at)
+static int64_t *place(const blob *b, const layout *at, int64_t *out)
 {
-    int cell = b->y / (2 * CELL) * (WIDTH / CELL) + b->x / (2 * CELL);
-    return at->moves + b->colour * MOVES + (cell * SPEEDS + speed(b->vy)) * SPEEDS + speed(b->vx);
+    int row = b->y / 2, column = b->x / 2;
+    *out++ = at->rows + b->colour * ROWS + row * (WIDTH / BANDS) + column / BANDS;
+    *out++ = at->columns + b->colour * COLUMNS + column * (HEIGHT / BANDS) + row / BANDS;
+    if (b->vy || b->vx)
+        *out++ = at->moves + b->colour * MOVES
+            + ((row / CELL * (WIDTH / CELL) + column / CELL) * SPEEDS + speed(b->vy)) * SPEEDS + speed(b->vx);
+    return out;
 }
 
 static int64_t *relation(const blob *mover, const blob *other, int colours, const layout *at, int64_t *out)
@@ -216,9 +224,8 @@ static int64_t *inputs(const blobs *seen, int colours, const layout *at, int64_t
 {
     int movers = 0;
     for (int i = 0; i < seen->count; i++) {
-        if (!seen->blob[i].vy && !seen->blob[i].vx) continue;
-        *out++ = move(seen->blob + i, at);
-        movers++;
+        out = place(seen->blob + i, at, out);
+        movers += seen->blob[i].vy || seen->blob[i].vx;
     }
     if (movers * seen->count > MOST_PAIRS) return out;
     for (int i = 0; i < seen->count; i++) {

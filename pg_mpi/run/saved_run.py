@@ -14,8 +14,8 @@ from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.counters import count
 
-FORMAT = 6  # one file
-WITH_PARTS = 7  # see ``env_states``
+FORMAT = 4  # one file
+WITH_PARTS = 5  # see ``env_states``
 Saved = tuple[Arrays, dict[str, Any]]  # arrays and facts of a checkpoint
 
 

@@ -104,7 +104,7 @@ def test_layout_blocks_are_contiguous():
     sizes = [np.prod(shape) for _, shape in layout._blocks.values()]
     assert layout.size == sum(sizes)
     assert [first for first, _ in layout._blocks.values()] == [sum(sizes[:k]) for k in range(len(sizes))]
-    assert layout.number("tiles", 2, 31, 19) + 1 == layout.number("moves", 0, 0, 0, 0, 0)
+    assert layout.number("rows", 2, 255, 4) + 1 == layout.number("columns", 0, 0, 0)
 
 
 def test_inputs_of_a_ball_and_a_paddle():
@@ -114,6 +114,8 @@ def test_inputs_of_a_ball_and_a_paddle():
     layout = Layout(1)
     # crossing: 20 / 8 = 2.5 steps (bin 2: 3 or 4), 7.5 rows down by then: 200 + 15 - 220 = -5 half rows (bin 5)
     expected = {
+        ("rows", 0, 100, 2),
+        ("columns", 0, 80, 3),
         ("moves", 0, 6, 5, 4 + 2, 4 + 3),
         ("offsets", 0, 0, 9 - 5, 9 - 6),
         ("relations", 0, 9 - 5, 9 - 6, 2, 2),
@@ -121,6 +123,8 @@ def test_inputs_of_a_ball_and_a_paddle():
         ("drifting", 0, 0, 1, 2, 16 - 5, 3 - 2, 0),
         ("crossings", 0, 1, 1, 2, 16 + 8),  # in 3.3 steps it is in the paddle's row, 13 half columns away
         ("drifting", 0, 1, 1, 2, 16 + 8, 3, 1),
+        ("rows", 0, 110, 3),
+        ("columns", 0, 100, 3),
         ("moves", 0, 6, 6, 4 - 2, 4),
         ("offsets", 0, 0, 9 + 5, 9 + 6),
         ("relations", 0, 9 + 5, 9 + 6, 0, 1),
@@ -134,7 +138,7 @@ def test_blobs_of_equal_velocity_have_no_relations():
     layout = Layout(1)
     formation = [Blob(100, 100 + 20 * k, 4, 4, 0, vx=4) for k in range(4)]
     blocks = {name for name, *_ in input_names(blob_inputs.inputs(formation, layout), layout)}
-    assert blocks == {"moves"}
+    assert blocks == {"rows", "columns", "moves"}
     blocks = {
         name for name, *_ in input_names(blob_inputs.inputs([*formation, Blob(180, 20, 4, 4, 0)], layout), layout)
     }
@@ -144,7 +148,11 @@ def test_blobs_of_equal_velocity_have_no_relations():
 def test_too_many_blob_pairs_have_no_relations():
     layout = Layout(1)
     blobs_in_a_row = [Blob(20 * k, 100, 4, 4, 0, vx=k + 1) for k in range(17)]  # 17 movers x 17 blobs
-    assert {name for name, *_ in input_names(blob_inputs.inputs(blobs_in_a_row, layout), layout)} == {"moves"}
+    assert {name for name, *_ in input_names(blob_inputs.inputs(blobs_in_a_row, layout), layout)} == {
+        "rows",
+        "columns",
+        "moves",
+    }
     assert "relations" in {name for name, *_ in input_names(blob_inputs.inputs(blobs_in_a_row[:16], layout), layout)}
 
 
