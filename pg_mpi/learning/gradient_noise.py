@@ -20,28 +20,33 @@ from pg_mpi.mpi.interface import Collectives
 
 
 class GradientNoise:
-    """Compares the first minibatch of an update with its groups: those of all ranks, or of all envs."""
+    """Compares the first minibatch of an update with its groups: those of all ranks, or of all envs.
 
-    def __init__(self) -> None:
+    Args:
+        exact: whether sums must not depend on their order.
+    """
+
+    def __init__(self, exact: bool = False) -> None:
+        self._exact = exact
         self._groups = np.zeros(2)  # sums over this rank's groups: |s_i|^2, n_i^2
         self._whole: tuple[float, float] | None = None
 
     def add_group(self, gradient: Floats, samples: int) -> None:
         """Take in the sum of the gradients of a group's ``samples``, (n,)."""
         if self._whole is None:
-            self._groups += dot(gradient, gradient), samples**2
+            square = dot(gradient, gradient)
+            self._groups += on_grid(square) if self._exact else square, samples**2
 
     def add_whole(self, norm: float, samples: float) -> None:
         """Take in the norm of the mean gradient of a minibatch of ``samples`` over all ranks."""
         self._whole = self._whole or (norm, samples)
 
-    def metrics(self, world: Collectives, exact: bool) -> dict[str, float | None]:
+    def metrics(self, world: Collectives) -> dict[str, float | None]:
         """``grad_signal``, an estimate of |G|^2 which may be negative, and ``grad_variance``, of tr(S).
 
-        None without two groups. Collective: every rank must call this. ``exact``: whether the sum over ranks must not
-        depend on its order.
+        None without two groups. Collective: every rank must call this.
         """
-        squares, counts = world.sum_(on_grid(self._groups) if exact else self._groups)
+        squares, counts = world.sum_(self._groups)
         norm, n = self._whole or (0.0, 0.0)
         if not counts or counts == n * n:  # REINFORCE adds none
             return {"grad_signal": None, "grad_variance": None}

@@ -89,7 +89,7 @@ class Learner:
         metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
-        metrics |= buffers.noise.metrics(self._world, self._config.reproducible)
+        metrics |= buffers.noise.metrics(self._world)
         buffers.seen = self._seen(groups)
         confirm()
         with self._phases("optimizer"):

@@ -44,7 +44,7 @@ class UpdateBuffers:
         buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.place(self.theta, self.state, buffer)
         self._units: Any = np.empty(self.theta.size) if self.exact else None
-        self.noise = GradientNoise()
+        self.noise = GradientNoise(self.exact)
         self.empty, self.skipped, self.flops = True, False, 0
         self.norms: list[float] = []
 

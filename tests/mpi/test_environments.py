@@ -161,5 +161,5 @@ def test_import_error_is_shown_once(tmp_path, flag):
 )
 def test_late_error_in_custom_code_ends_the_job(tmp_path, flags, message):
     """An error during training ends the job with exit code 1 and the error's message."""
-    result = train(2, tmp_path, *flags, "--total-timesteps", 5000, code=1, PYTHONPATH=f"{ROOT}:{TESTS}")
+    result = train(1, tmp_path, *flags, "--total-timesteps", 5000, code=1, PYTHONPATH=f"{ROOT}:{TESTS}")
     assert message in result.stderr

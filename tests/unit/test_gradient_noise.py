@@ -26,16 +26,16 @@ def test_mean_of_many_estimates_is_the_truth():
         noise.add_whole(np.linalg.norm(whole / 28), 28)
         noise.add_group(100 * mean, 100)  # the next minibatch does not count
         noise.add_whole(100.0, 200)
-        found.append(list(noise.metrics(World(), exact=False).values()))
+        found.append(list(noise.metrics(World()).values()))
     assert np.mean(found, axis=0) == pytest.approx([mean @ mean, deviations @ deviations], rel=0.02)
 
 
 def test_one_group_says_nothing():
     noise = GradientNoise()
-    assert noise.metrics(World(), exact=False) == NOTHING
+    assert noise.metrics(World()) == NOTHING
     noise.add_group(np.ones(3), 10)
     noise.add_whole(1.0, 10)
-    assert noise.metrics(World(), exact=False) == NOTHING
+    assert noise.metrics(World()) == NOTHING
 
 
 @pytest.mark.parametrize("flags, groups", [(["--reproducible"], 3), ([], 1)])
