@@ -14,7 +14,7 @@ LESSONS = sorted((ROOT / "docs" / "workshop").glob("[1-9]-*.md"))
 SERIAL = "     9 s     1,109 steps, score -20.0, mean of the last 100 -20.00\n"
 SHORT = {f"--games {number}": "--games 1" for number in ("120", "10", "5", "3")} | {
     "100000": "2000",
-    "60000": "2000",
+    "60000": "3000",
     "pg_mpi.doctor": "pg_mpi.doctor --seconds 0.2",
 }
 

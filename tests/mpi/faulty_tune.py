@@ -3,7 +3,7 @@
 hidden 8     the group's last rank raises in its first update, after which the trial could be pruned
 hidden 9     the group's first rank raises at the start
 hidden 10    the gradient of the last rank is NaN in all updates
-hidden 11    the last rank is killed once, after the start of two trials. It first creates the file FAULT_MARKER
+hidden 11    with FAULT_MARKER the last rank is killed after the start of two trials. It first creates that file
 """
 
 import functools
@@ -34,12 +34,7 @@ def inject():
         last = self._world.rank == self._world.size - 1
         if last and self.config.hidden == 8:
             raise ArithmeticError("injected in an update")
-        if (
-            self.counters.update == 1
-            and last
-            and self.config.hidden == 11
-            and not os.path.exists(os.environ["FAULT_MARKER"])
-        ):
+        if self.counters.update == 1 and last and self.config.hidden == 11 and "FAULT_MARKER" in os.environ:
             deadline = time.monotonic() + 60
             while len(list(Path().glob("tune.trials/*/config.json"))) < 2:
                 assert time.monotonic() < deadline, "no second trial"

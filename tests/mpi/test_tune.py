@@ -99,10 +99,9 @@ def test_failed_trials_are_recorded_and_others_continue(tmp_path):
 def test_killed_study_resumes_its_trials(tmp_path):
     space = "[hidden]\nchoices = [11]\n\n[gamma]\nlow = 0.9\nhigh = 0.99\n"
     args = ["--ranks-per-trial", 2, "--trials", 3, "--budget", 4]
-    environment = {"FAULT_MARKER": str(tmp_path / "marker")}
-    killed = tune(tmp_path, 4, *args, space=space, module="faulty_tune", **environment)
+    killed = tune(tmp_path, 4, *args, space=space, module="faulty_tune", FAULT_MARKER=str(tmp_path / "marker"))
     assert killed.returncode not in (0, 75) and (tmp_path / "marker").exists()
-    result = tune(tmp_path, 4, *args, space=space, module="faulty_tune", **environment)
+    result = tune(tmp_path, 4, *args, space=space, module="faulty_tune")
     assert result.returncode == 0, result.stderr
     rows = trials_of(result)
     assert [row["slot"] for row in rows] == [0, 1, 2] and "running" not in {row["state"] for row in rows}
