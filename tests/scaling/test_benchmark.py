@@ -15,7 +15,7 @@ BUSY = {"name": "busy", "fault": True, "text": "n1: rank 0 got 40 % of a core"}
 SHORTER = """
 import sys
 from scaling import benchmark, cli
-benchmark.SECONDS, benchmark.WARMUP = 8, 3
+benchmark.SECONDS, benchmark.WARMUP = 14, 5
 cli.run(benchmark.main)
 """
 
