@@ -22,7 +22,7 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or resume from its 
 setup: $(STAMP)  ## set up .venv only
 
 test: $(STAMP)  ## run the tests in parallel, without those of the next five targets; ARGS="-n 0": sequentially
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist load -m 'not batch and not browser and not games and not torch and not workshop' $(ARGS)
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser and not games and not torch and not workshop' $(ARGS)
 
 test-batch: $(STAMP)  ## run the job scripts on a local SLURM of four nodes (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh

@@ -24,11 +24,6 @@ settings.register_profile("repeatable", derandomize=True)  # for new examples: -
 settings.load_profile("repeatable")
 
 
-def pytest_collection_modifyitems(items):
-    """Run unit tests last: they are short, so that all workers end at the same time."""
-    items.sort(key=lambda item: "unit" in item.path.parts)
-
-
 def pytest_terminal_summary(terminalreporter, config):
     """Name the targets that run what ``make test`` leaves out."""
     if left := re.findall(r"not (\w+)", config.option.markexpr):

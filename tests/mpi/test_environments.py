@@ -1,5 +1,6 @@
 """Training with Gymnasium and custom environments, policies and features: learning, bit-exact resume, errors."""
 
+import json
 import os
 
 import pytest
@@ -34,6 +35,17 @@ def test_reproducible_on_any_number_of_ranks(tmp_path):
         train(ranks, cwd, *flags, "--reproducible", "--total-timesteps", 3000)
         checkpoints.add(newest(cwd)[1])
     assert len(checkpoints) == 1
+
+
+def test_cartpole_reaches_475(tmp_path):
+    """The mean return of 100 games reaches 475. Greedy games from the checkpoint reach 450."""
+    flags = ["--env-id", "CartPole-v1", "--target-return", 475, "--total-timesteps", 250_000]
+    line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
+    result = run(line, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads((tmp_path / "run" / "DONE").read_text())["return_mean"] >= 475, result.stdout
+    result = run(command(2, "pg_mpi.evaluate", "run", "--games", 20, "--greedy", "--json"), tmp_path)
+    assert json.loads(result.stdout.splitlines()[-1])["mean"] > 450, result.stdout + result.stderr
 
 
 def test_unsaveable_game_restarts_after_a_resume(tmp_path):
@@ -161,5 +173,5 @@ def test_import_error_is_shown_once(tmp_path, flag):
 )
 def test_late_error_in_custom_code_ends_the_job(tmp_path, flags, message):
     """An error during training ends the job with exit code 1 and the error's message."""
-    result = train(1, tmp_path, *flags, "--total-timesteps", 5000, code=1, PYTHONPATH=f"{ROOT}:{TESTS}")
+    result = train(2, tmp_path, *flags, "--total-timesteps", 5000, code=1, PYTHONPATH=f"{ROOT}:{TESTS}")
     assert message in result.stderr
