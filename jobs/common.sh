@@ -13,8 +13,8 @@
 #   DOCTOR=1         examine the launch first, and do not train on one that is not sane
 #
 # A script sets its first traps before it sources this, because a signal can come at any time. It also sources the part of
-# its batch system (slurm.sh, pbs.sh, sge.sh, lsf.sh, flux.sh), which sets `ranks` and `id`, and defines
-# `choose_launcher`, `time_limit`, `run_again` and `to_all_nodes`.
+# its batch system (slurm.sh, pbs.sh, sge.sh, lsf.sh, flux.sh), which sets `ranks` and `id`, and defines `time_limit`,
+# `run_again` and, where they differ from those below, `choose_launcher` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
 
@@ -90,9 +90,44 @@ seconds_left() {
     if [ -n "$limit" ]; then echo $((limit > SECONDS ? limit - SECONDS : 1)); fi
 }
 
+# Many systems start one script on one node: the ranks are mpirun's, which reads the nodes from the environment.
+choose_launcher() { if [ "$launcher" = auto ]; then launcher=mpirun; fi; }
+
+# The first of several launchers whose processes find each other, in two of them, else mpirun. $1: options that start two
+# processes; then the launchers.
+first_that_connects() {
+    local options=$1 two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
+    [ "$launcher" = auto ] || return 0
+    shift
+    for launcher in "$@"; do
+        # shellcheck disable=SC2086  # each is several words
+        if timeout 60 $launcher $options "$python" -c "$two" >/dev/null 2>&1; then return 0; fi
+    done
+    launcher=mpirun
+}
+
+# Copy a file to every node; where each node finds it. The submission folder is seen from every node.
+to_all_nodes() { echo "$1"; }
+
+# Submit the next start by the command given, which prints its name.
+submit_next() {
+    local name
+    if name=$("$@"); then
+        say "the next start is $name"
+    else
+        say "could not submit the next start: submit the same command again"
+    fi
+}
+
+# The batch system ends this script when it requeues the job.
+await_requeue() {
+    trap - TERM
+    sleep 60 &
+    wait
+}
+
 # Every checkpoint of a run, or of a study's trials, the oldest first.
 saved() { find "$1" -name 'step-*.npz' 2>/dev/null | sort; }
-newest() { saved "$1" | tail -n 1; }
 
 # A launcher, the environment on the nodes' own disks, and the doctor's word, each where it is asked for.
 prepare() {
@@ -166,7 +201,7 @@ until_done() {
     if [ "$code" = "$USAGE" ]; then exit "$USAGE"; fi
     if [ "$module" = pg_mpi.tune ] && [ "$code" = "$FINISHED" ]; then say "no trial is left"; exit "$FINISHED"; fi
     if [ "$(saved "$folder")" = "$before" ]; then progress=no; fi
-    say "$module ended with exit code $code: the next start resumes from $(basename "$(newest "$folder")")"
+    say "$module ended with exit code $code: the next start resumes from $(basename "$(saved "$folder" | tail -n 1)")"
     go_on_later "$folder" "$progress"
 }
 

@@ -4,19 +4,8 @@
 ranks=$(flux resource list --no-header --format='{ncores}' --states=up | awk '{ sum += $1 } END { print sum }')
 id=$(flux getattr jobid)
 
-# A flux run whose processes find each other, in two of them: by Flux's own PMI, as MPICH does, or by PMIx, as Open MPI.
-choose_launcher() {
-    local option two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
-    [ "$launcher" = auto ] || return 0
-    for option in '' '-o pmi=pmix'; do
-        # shellcheck disable=SC2086  # two words, or none
-        if timeout 60 flux run $option --ntasks=2 "$python" -c "$two" >/dev/null 2>&1; then
-            launcher="flux run${option:+ $option}"
-            return 0
-        fi
-    done
-    launcher=mpirun
-}
+# By Flux's own PMI, as MPICH does, or by PMIx, as Open MPI.
+choose_launcher() { first_that_connects --ntasks=2 'flux run' 'flux run -o pmi=pmix'; }
 
 # As MINUTES:SECONDS. Flux tells the seconds that are left, as 3599.5 or inf.
 time_limit() {
@@ -29,14 +18,6 @@ limit=$(seconds "$(time_limit)")
 
 # Submit this script's next start, which waits until this one has ended.
 run_again() {
-    local new
-    if new=$(flux --parent batch --dependency="afterany:$id" --nslots="$ranks" --time-limit="${limit:-0}s" \
-        "$script" "${arguments[@]}"); then
-        say "the next start is $new"
-    else
-        say "could not submit the next start: submit the same command again"
-    fi
+    submit_next flux --parent batch --dependency="afterany:$id" --nslots="$ranks" --time-limit="${limit:-0}s" \
+        "$script" "${arguments[@]}"
 }
-
-# The submission folder is seen from every node; where each node finds a file in it.
-to_all_nodes() { echo "$1"; }

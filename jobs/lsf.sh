@@ -22,16 +22,6 @@ time_limit() {
     if [[ $limit =~ ^[0-9]+ ]]; then echo "${BASH_REMATCH[0]}:00"; fi
 }
 
-# LSF ends this script when it requeues the job; until then it waits.
 run_again() {
-    if brequeue "$id"; then
-        trap - TERM
-        sleep 60 &
-        wait
-    else
-        say "could not requeue: submit the same command again"
-    fi
+    if brequeue "$id"; then await_requeue; else say "could not requeue: submit the same command again"; fi
 }
-
-# The submission folder is seen from every node; where each node finds a file in it.
-to_all_nodes() { echo "$1"; }

@@ -35,9 +35,6 @@ if [[ $select == *ncpus=* && $select != *mpiprocs=* ]]; then
 fi
 ranks=$(wc -l <"$PBS_NODEFILE")
 
-# PBS starts one script on one node: the ranks are mpirun's, which reads PBS_NODEFILE.
-choose_launcher() { if [ "$launcher" = auto ]; then launcher=mpirun; fi; }
-
 time_limit() { attribute Resource_List.walltime; }
 
 # The resources that this job was given, as qsub -l takes them: all but those that PBS derives from select or nodes.
@@ -65,13 +62,5 @@ run_again() {
     value=$(attribute Account_Name)
     if [ -n "$value" ]; then options+=(-A "$value"); fi
     read -ra more <<<"${PG_MPI_QSUB:-}"
-    if value=$(qsub -V -N "${PBS_JOBNAME:-pg_mpi}" -W "depend=afterany:$PBS_JOBID" "${options[@]}" "${more[@]}" \
-        "$script"); then
-        say "the next start is $value"
-    else
-        say "could not submit the next start: submit the same command again"
-    fi
+    submit_next qsub -V -N "${PBS_JOBNAME:-pg_mpi}" -W "depend=afterany:$PBS_JOBID" "${options[@]}" "${more[@]}" "$script"
 }
-
-# A file in the submission folder is seen from every node; where each node finds it.
-to_all_nodes() { echo "$1"; }

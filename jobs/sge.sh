@@ -5,12 +5,9 @@ ranks=${NSLOTS:-1}
 id=$JOB_ID
 trap 'stop USR1' USR2  # with -notify: sent before the job is killed. USR1 is sent before it is suspended
 
-# Grid Engine starts one script on one node: the ranks are mpirun's, which starts them on other nodes by qrsh.
-choose_launcher() {
-    if [ "$launcher" = auto ]; then launcher=mpirun; fi
-    export PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-qrsh -inherit -nostdin -V}
-    export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-qrsh -inherit -nostdin -V}
-}
+# mpirun starts ranks on other nodes by qrsh.
+export PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-qrsh -inherit -nostdin -V}
+export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-qrsh -inherit -nostdin -V}
 
 # h_rt, in seconds: as MINUTES:SECONDS
 time_limit() {
@@ -21,6 +18,3 @@ time_limit() {
 
 # A script that exits with 99 is put back into the queue.
 run_again() { AGAIN=99; }
-
-# The submission folder is seen from every node; where each node finds a file in it.
-to_all_nodes() { echo "$1"; }

@@ -19,20 +19,10 @@ if [ "$ranks" = "${SLURM_JOB_NUM_NODES:-1}" ] && [ -z "${SLURM_NTASKS_PER_NODE:-
     fi
 fi
 
-# An srun whose processes find each other, in two of them on one node: as the site has set it, else by a plugin that Open
-# MPI or MPICH knows; else mpirun.
+# An srun as the site has set it, else with a plugin that Open MPI or MPICH knows.
 choose_launcher() {
-    local plugin two='import sys; from mpi4py import MPI; sys.exit(MPI.COMM_WORLD.size != 2)'
-    [ "$launcher" = auto ] || return 0
-    for plugin in '' --mpi=pmix --mpi=pmi2; do
-        # shellcheck disable=SC2086  # no plugin is no word
-        if timeout 60 srun $plugin --nodes=1 --ntasks=2 --cpus-per-task=1 --overcommit --overlap \
-            "$python" -c "$two" >/dev/null 2>&1; then
-            launcher="srun${plugin:+ $plugin}"
-            return 0
-        fi
-    done
-    launcher=mpirun
+    first_that_connects '--nodes=1 --ntasks=2 --cpus-per-task=1 --overcommit --overlap' \
+        srun 'srun --mpi=pmix' 'srun --mpi=pmi2'
 }
 
 time_limit() {
@@ -42,27 +32,18 @@ time_limit() {
     echo "$limit"
 }
 
-# SLURM ends this script when it requeues the job; until then it waits. Where it refuses to (a site may, and an operator
-# may have forbidden it for this job), the same script is submitted again, with the resources of this job.
+# Where SLURM refuses to requeue the job (a site may, and an operator may have forbidden it for this job), the same script
+# is submitted again, with the resources of this job.
 run_again() {
-    local limit new options=()
-    if scontrol requeue "$id"; then
-        trap - TERM
-        sleep 60 &
-        wait
-        return
-    fi
+    local limit options=()
+    if scontrol requeue "$id"; then await_requeue; return; fi
     [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || { say "could not requeue: submit the task $id again"; return; }
     limit=$(time_limit)
     options=(--no-requeue --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$ranks" --job-name="$SLURM_JOB_NAME" --time="${limit:-0}")
     options+=(--partition="$SLURM_JOB_PARTITION" ${SLURM_JOB_ACCOUNT:+--account="$SLURM_JOB_ACCOUNT"})
     options+=(${SLURM_JOB_QOS:+--qos="$SLURM_JOB_QOS"} ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"})
     options+=(${SLURM_MEM_PER_NODE:+--mem="$SLURM_MEM_PER_NODE"} ${SLURM_MEM_PER_CPU:+--mem-per-cpu="$SLURM_MEM_PER_CPU"})
-    if new=$(sbatch --parsable --dependency="afterany:$SLURM_JOB_ID" "${options[@]}" "$script" "${arguments[@]}"); then
-        say "the next start is job $new"
-    else
-        say "could not submit the next start: submit the same command again"
-    fi
+    submit_next sbatch --parsable --dependency="afterany:$SLURM_JOB_ID" "${options[@]}" "$script" "${arguments[@]}"
 }
 
 # Copy a file to every node's own disk; where each node finds it.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import UsageError, counted
+from pg_mpi.config.errors import UsageError, counted, warn
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.config.settings import inapplicable
 from pg_mpi.files import video
@@ -22,7 +22,6 @@ from pg_mpi.mpi import process
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.mpi.world import World
 from pg_mpi.run.evaluations import best_checkpoint
-from pg_mpi.run.resume import warn
 from pg_mpi.run.trained_policy import MOST_NOOPS, OWN, Saved, TrainedPolicy, find
 
 PROGRESS_EVERY = 10.0  # seconds

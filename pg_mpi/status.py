@@ -113,5 +113,4 @@ def _end(run: Run, now: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    process.answer_help(parser, sys.argv[1:])
     process.run_alone(main, sys.argv[1:])

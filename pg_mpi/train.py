@@ -82,7 +82,7 @@ def verdict(
     if world.size < config.min_ranks:
         return f"{world.size} ranks are left, fewer than --min-ranks {config.min_ranks}", STOPPED
     out_of_time = config.max_walltime is not None and world.clock() - STARTED >= config.max_walltime
-    signalled, out_of_time = world.any(stop.reason() is not None, out_of_time)
+    signalled, out_of_time = world.any(stop, out_of_time)
     if signalled:
         return "asked to stop by a signal", STOPPED
     if out_of_time:

@@ -126,5 +126,4 @@ def halves(rgb: NDArray[np.uint8]) -> str:
 
 
 if __name__ == "__main__":
-    process.answer_help(parser, sys.argv[1:])
     process.run_alone(main, sys.argv[1:])

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import signal
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from pg_mpi.config.settings import FIELDS
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.files.provenance import provenance
+from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.mpi.launch import launch_env, mpirun
 
 AGAIN = 75  # exit code after a signal: the same command resumes
@@ -73,20 +72,10 @@ def check_training(words, *counts):
     return config, given
 
 
-def command_line(module, argv):
-    """A command as its results record it."""
-    return shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv])
-
-
 def facts(module, argv):
     """Provenance of a result: command, commit, time, versions, processor, usable hardware threads."""
-    start = provenance(argv, None, None, None)
-    return {
-        "command": command_line(module, argv),
-        **{name: start[name] for name in ("commit", "time", "versions")},
-        "cpu": start["versions"]["cpu"],
-        "cores": mpirun.usable_threads(),
-    }
+    found = facts_of(module, argv)
+    return {**found, "cpu": found["versions"]["cpu"], "cores": mpirun.usable_threads()}
 
 
 def claim(folder, name, module, argv):
@@ -127,21 +116,21 @@ def write_result(args, name, text, result, saved=None, table=None, draw=None):
     Args:
         args: the parsed command line.
         text: the table to print.
-        result: dict to print as JSON with ``--json``. A key ``figure`` receives the path of the figure, or None.
+        result: dict to print as JSON with ``--json``.
         saved: content of the JSON file (default: no such file).
         table: arguments of ``write_csv`` after the path (default: no such file).
         draw: arguments of ``picture`` without the path, a function and its content (default: no such file).
     """
     print(text, flush=True)
-    place, figure = os.path.join(args.out or "", name), None
+    place = os.path.join(args.out or "", name)
     if args.out and saved is not None:
         write_json(f"{place}.json", saved)
     if args.out and table is not None:
         write_csv(f"{place}.csv", *table)
     if args.out and draw is not None:
-        figure = picture(draw[0], f"{place}.png", *draw[1:])
+        picture(draw[0], f"{place}.png", *draw[1:])
     if args.json:
-        print(json.dumps(result | {"figure": figure} if "figure" in result else result), flush=True)
+        print(json.dumps(result), flush=True)
 
 
 def run(main, goes_on=False):

@@ -105,7 +105,7 @@ def main(argv):
     facts = {name: results[-1][name] for name in ("command", "versions", "cpu", "cores")}
     csv = (*KIND, [efficiency.flat(result) for result in results], facts)
     figure = (speed.draw_sweep, rows, *points, targets)
-    result = {"rows": rows, "failed": failed, "fit": fits, "figure": None}
+    result = {"rows": rows, "failed": failed, "fit": fits}
     cli.write_result(args, "sweep", text, result, table=csv, draw=figure)
     return int(bool(failed))
 

@@ -42,11 +42,15 @@ def command(ranks, module, *args, under_mpi4py=False):
     return [*mpirun_command(ranks), *python, *map(str, args)]
 
 
-def run(line, cwd, limit=LIMIT, **environment):
-    """Run a command line to completion. If it exceeds ``limit`` seconds, kill it and fail the test."""
+def run(line, cwd, limit=LIMIT, code=None, **environment):
+    """Run a command line to completion. If it exceeds ``limit`` seconds, kill it and fail the test.
+
+    ``code``: fail the test if its exit code is another one.
+    """
     result = finish(start(line, cwd, **environment), limit)
     if NOT_STARTED in result.stderr:
         result = finish(start(line, cwd, **environment), limit)
+    assert code in (None, result.returncode), f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result
 
 
@@ -108,9 +112,7 @@ def train(ranks, cwd, *args, code=0, module="pg_mpi.train", under_mpi4py=False, 
     ``module``: the trainer, or a script of ``tests/mpi`` that changes it.
     """
     line = command(ranks, module, "--run-dir", "run", *SMALL, *args, under_mpi4py=under_mpi4py)
-    result = run(line, cwd, **environment)
-    assert result.returncode == code, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
-    return result
+    return run(line, cwd, code=code, **environment)
 
 
 def train_and_resume(tmp_path, ranks, *flags, budgets, **environment):

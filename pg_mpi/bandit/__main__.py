@@ -81,7 +81,6 @@ class Result(NamedTuple):
         return {
             "method": self.method.name,
             "reward": self.whole[0],
-            "reward_ci95": [self.whole[0] - self.whole[1], self.whole[0] + self.whole[1]],
             "reward_end": float(reward.mean()),
             "optimal_end": float(optimal.mean()),
             "optimal_last": float(optimal[-1]),
@@ -142,7 +141,7 @@ def _tell(
 
 
 def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int) -> None:
-    facts = facts_of("pg_mpi.bandit", argv, ranks) | task._asdict()
+    facts = facts_of("pg_mpi.bandit", argv) | {"ranks": ranks} | task._asdict()
     names = ("reward", "reward_half_width", "optimal", "optimal_half_width")
     rows = [
         {"step": step + 1, "method": r.method.name, **dict(zip(names, map(float, numbers)))}

@@ -97,8 +97,7 @@ def parse_dry_run(argv: Sequence[str]) -> tuple[TrainConfig, set[str], int | Non
     flags = {name: checked(FIELDS[name].metadata["parse"], value, flag(name)) for name, value in given.items()}
     preset_name = flags.get("preset", "default")
     preset = _preset(preset_name)
-    if preset_name not in PRESETS:
-        _check_imports(preset, flags, f"the preset file {preset_name}")
+    _check_imports(preset, flags, f"the preset file {preset_name}")
     env_id = {**preset, **flags}.get("env_id", TrainConfig.env_id)
     for name in sorted(inapplicable(env_id)):
         if name in flags:

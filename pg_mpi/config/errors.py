@@ -6,6 +6,7 @@ no file is renamed, dropped or written because of it.
 
 import contextlib
 import errno
+import sys
 from collections.abc import Iterator
 
 #: Error numbers whose cause may pass: exit code 75, so that a chain of jobs continues. Any other has exit code 1.
@@ -48,6 +49,11 @@ class SystemFault(RunError):
     def __init__(self, line: str, may_pass: bool = False) -> None:
         super().__init__(line)
         self.code = 75 if may_pass else 1
+
+
+def warn(line: str) -> None:
+    """Print a warning line on standard error."""
+    print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)
 
 
 def one_line(value: object) -> str:

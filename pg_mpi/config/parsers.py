@@ -4,10 +4,11 @@ import argparse
 import difflib
 import importlib
 import math
+import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from pg_mpi import __version__
@@ -162,6 +163,15 @@ def check_extra(package: str, extra: str, what: str) -> None:
         importlib.import_module(package)
     except ImportError:
         raise UsageError(f"{what} needs an extra package: pip install 'pg_mpi[{extra}]'") from None
+
+
+def check_output(path: str, flag: str, suffixes: Collection[str]) -> None:
+    """Raise ``UsageError`` unless a file with one of the ``suffixes`` can be written to the ``path`` of a flag."""
+    folder = os.path.dirname(path) or "."
+    if os.path.splitext(path)[1].lower() not in suffixes:
+        raise UsageError(f"{flag} must end with {' or '.join(suffixes)}, not {path!r}")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{flag} {path}: the folder {folder} does not exist or cannot be written")
 
 
 class Parser(argparse.ArgumentParser):

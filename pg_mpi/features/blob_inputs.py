@@ -27,10 +27,8 @@ MOST_PAIRS = 256  # limit on movers x blobs of a screen; above it relations and 
 HEIGHT = 256  # upper bound of the height of a screen
 TILE, CELL = 8, 16  # side lengths in pixels
 BANDS = 32  # width of a band of rows or columns in pixels
-HALVES, OCTAVES = (
-    [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181],  # 2^(k/2)
-    [0, 1, 2, 4, 8, 16, 32, 64, 128],  # 2^k
-)
+HALVES = [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181]  # 2^(k/2)
+OCTAVES = [0, 1, 2, 4, 8, 16, 32, 64, 128]  # 2^k
 SPEEDS = [0, 4, 12, 24]  # half pixels per step
 DRIFTS = [0, 4, 16]
 CHANGE = 4  # half pixels per step; a smaller or equal change of a blob's step is binned as none

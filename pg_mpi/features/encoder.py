@@ -45,12 +45,7 @@ class BlobEncoder:
     def __init__(self, scene: Scene) -> None:
         self._scene, self._layout = scene, blob_inputs.Layout(scene.colours)
         self.size = self._layout.size
-        self._seen: list[blobs.Blob] = []
-
-    @property
-    def blobs(self) -> list[blobs.Blob]:
-        """Tracked blobs of the last screen, a list of ``Blob``."""
-        return self._seen
+        self.blobs: list[blobs.Blob] = []
 
     def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
@@ -63,20 +58,20 @@ class BlobEncoder:
     def _observe(self, screen: NDArray[np.uint8], first: bool) -> NDArray[np.int64]:
         found = runs(screen, self._scene)
         now = blobs.find(found) or []
-        self._seen = now if first else blobs.track(now, self._seen, self._scene.height)
-        active = blob_inputs.tiles(found, self._layout) | blob_inputs.inputs(self._seen, self._layout)
+        self.blobs = now if first else blobs.track(now, self.blobs, self._scene.height)
+        active = blob_inputs.tiles(found, self._layout) | blob_inputs.inputs(self.blobs, self._layout)
         self._observation = np.array(sorted(active), dtype=np.int64)
         return self._observation
 
     def state(self) -> bytes:
         """See ``Encoder``: the number of blobs, int32; the blobs, int16; the observation, int32."""
-        seen = np.array(self._seen, dtype="<i2")
+        seen = np.array(self.blobs, dtype="<i2")
         return np.int32(len(seen)).tobytes() + seen.tobytes() + self._observation.astype("<i4").tobytes()
 
     def restore(self, state: bytes) -> NDArray[np.int64]:
         """See ``Encoder``."""
         seen, self._observation = unpack(state, self.size)
-        self._seen = [blobs.Blob(*map(int, row)) for row in seen]
+        self.blobs = [blobs.Blob(*map(int, row)) for row in seen]
         return self._observation
 
 

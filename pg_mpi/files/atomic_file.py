@@ -9,13 +9,12 @@ import re
 import shutil
 import stat
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
-from pg_mpi.config.errors import system_faults
+from pg_mpi.config.errors import system_faults, warn
 
 #: Temporary names: that of the file, the process, ``tmp``.
 TEMPORARY = re.compile(
@@ -77,21 +76,16 @@ def keep_copy(path: str, consequence: str) -> None:
     copy = next(name for name in names if not exists(name))
     with open(path, "rb") as damaged, replacing(copy) as file:
         shutil.copyfileobj(damaged, file)
-    print(f"pg_mpi: warning: {path} is damaged: {consequence}; a copy is {copy}", file=sys.stderr, flush=True)
+    warn(f"{path} is damaged: {consequence}; a copy is {copy}")
 
 
 def is_torn(path: str) -> bool:
     """Whether the last line lacks its line break: the writer was killed, or has not finished. False without a file."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read() != b"\n"
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # empty
-            return False
-        raise
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 1, 0))
+        return file.read() not in (b"", b"\n")
+    return False
 
 
 def drop_torn_line(path: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.parsers import check_extra, check_output
 
 
 @contextlib.contextmanager
@@ -30,15 +30,10 @@ def axes_of(
     plt.close(figure)
 
 
-def check_picture(path: str, flag: str) -> None:
-    """Raise ``UsageError`` unless a figure can be written to ``path``."""
-    if not importlib.util.find_spec("matplotlib"):
-        raise UsageError(f"{flag} needs matplotlib: pip install 'pg_mpi[plot]'")
-    folder, suffix = os.path.dirname(path) or ".", os.path.splitext(path)[1]
-    if suffix not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"{flag} {path} must end in .png, .svg or .pdf")
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{flag} {path} cannot be written: give a file in another folder")
+def check_picture(path: str) -> None:
+    """Raise ``UsageError`` unless a figure can be written to the ``path`` of ``--picture``."""
+    check_extra("matplotlib", "plot", "--picture")
+    check_output(path, "--picture", (".png", ".svg", ".pdf"))
 
 
 def picture(draw: Callable[..., object], path: str | os.PathLike[str], *content: Any) -> str | None:

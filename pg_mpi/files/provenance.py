@@ -34,11 +34,15 @@ def utc() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def facts_of(module: str, argv: Sequence[str], ranks: int) -> dict[str, Any]:
-    """Provenance of a table that ``python -m module`` writes: command, commit, time, versions and ranks."""
-    start = provenance(argv, ranks, None, None)
-    command = shlex.join(["python", "-m", module, *argv])
-    return {"command": command, **{name: start[name] for name in ("commit", "time", "versions", "ranks")}}
+def command_line(module: str, argv: Sequence[str]) -> str:
+    """The command ``python -m module``, or of a script, as results record it."""
+    return shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv])
+
+
+def facts_of(module: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Provenance of a result of ``command_line(module, argv)``: command, commit, time and versions."""
+    start = provenance(argv, None, None, None)
+    return {"command": command_line(module, argv), **{name: start[name] for name in ("commit", "time", "versions")}}
 
 
 def versions() -> dict[str, str]:

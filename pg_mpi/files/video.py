@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import check_extra
+from pg_mpi.config.parsers import check_extra, check_output
 
 SCALE = 2  # every pixel becomes 2 x 2
 KINDS: dict[str, dict[str, Any]] = {
@@ -52,9 +51,5 @@ class Video:
 
 def check(path: str) -> None:
     """Raise ``UsageError`` if a video cannot be written to ``path``."""
-    if os.path.splitext(path)[1].lower() not in KINDS:
-        raise UsageError(f"--video must end with {' or '.join(KINDS)}, not {path!r}")
-    folder = os.path.dirname(path) or "."
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"--video {path}: the folder {folder} does not exist or cannot be written")
+    check_output(path, "--video", KINDS)
     check_extra("imageio_ffmpeg", "video", "--video")

@@ -25,7 +25,6 @@ class Batch:
         log_probs: (n,) of the policy's dtype, log-probabilities of the actions when they were sampled.
         values: (n,) of the policy's dtype, the latest value estimate of each state.
         advantages, targets: (n,) of the policy's dtype, set by ``estimate``.
-        envs: number of envs.
         rewarded: number of samples with a reward.
     """
 
@@ -36,7 +35,6 @@ class Batch:
 
     def __init__(self, trajectories: Sequence[Trajectory], policy: Policy, rewards: str = "raw") -> None:
         dtype = policy.theta.dtype
-        self.envs = len(trajectories)
         self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
         self.x = policy.batch(trajectories)
         played = [t for t in trajectories if t.length] or trajectories[:1]  # an empty one has no action shape

@@ -9,11 +9,11 @@ Between updates every rank has its own parameters and state.
 Source: Rajbhandari et al., "ZeRO" (2020), for ranks without shared memory.
 """
 
-import sys
 from typing import Protocol, cast
 
 import numpy as np
 
+from pg_mpi.config.errors import warn
 from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
 from pg_mpi.learning.parameter_store import ParameterStore
@@ -47,8 +47,7 @@ def make_step(store: ParameterStore, world: Collectives, phases: PhaseTimer, gro
             return DividedStep(store, cast(Divisible, world), phases, group)
         except OSError as error:
             if world.rank == 0:
-                line = f"no shared memory for the optimizer's steps ({error}): slower than with a larger /dev/shm"
-                print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)
+                warn(f"no shared memory for the optimizer's steps ({error}): slower than with a larger /dev/shm")
     return WholeStep(store, world, phases)
 
 

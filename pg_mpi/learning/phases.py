@@ -4,17 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-PHASES = (
-    "emulator",
-    "reset",
-    "features",
-    "inference",
-    "gradient",
-    "allreduce",
-    "wait",
-    "optimizer",
-    "record",
-)
+PHASES = ("emulator", "reset", "features", "inference", "gradient", "allreduce", "wait", "optimizer", "record")
 
 
 class PhaseTimer:
@@ -25,19 +15,17 @@ class PhaseTimer:
     Attributes:
         seconds: of each phase.
         clock: the clock that measures them.
-        spans: list of (name, begin, end) by ``clock``, one per phase entered; None if they are not recorded.
+        spans: list of (name, begin, end) by ``clock``, one per phase entered.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter, spans: bool = False) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.spans: list[tuple[str, float, float]] | None = [] if spans else None
-        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self.clear()
 
     def clear(self) -> None:
         """Reset to zero."""
         self.seconds = dict.fromkeys(PHASES, 0.0)
-        if self.spans is not None:
-            self.spans = []
+        self.spans: list[tuple[str, float, float]] = []
 
     @contextlib.contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -47,13 +35,11 @@ class PhaseTimer:
         finally:
             ended = self.clock()
             self.seconds[name] += ended - begun
-            if self.spans is not None:
-                self.spans.append((name, begun, ended))
+            self.spans.append((name, begun, ended))
 
     @contextlib.contextmanager
     def around(self, name: str) -> Iterator[None]:
         """Record a span around other phases, without adding to any."""
         begun = self.clock()
         yield
-        if self.spans is not None:
-            self.spans.append((name, begun, self.clock()))
+        self.spans.append((name, begun, self.clock()))

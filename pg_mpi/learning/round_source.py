@@ -45,11 +45,11 @@ class Reinforce(RoundSource):
                 loss, d_logits, entropy = losses.reinforce(outputs[:, :-1], batch.actions, batch.advantages)
                 buffers.add_gradient(self._policy, batch.x, outputs, hidden, d_logits, 0.0)
                 self._add(loss, entropy, len(batch.actions))
-        step(buffers, weight=sum(batch.envs for batch in self._batches))
+        step(buffers, weight=sum(len(group.trajectories) for group in self._groups))
 
 
 class Clipped(RoundSource):
-    """Epochs of minibatches of the clipped surrogate: ``losses.clipped_surrogate``."""
+    """Epochs of minibatches of the clipped surrogate: ``losses.clipped_ratio``."""
 
     NAMES = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 

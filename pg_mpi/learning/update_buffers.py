@@ -80,10 +80,7 @@ class UpdateBuffers:
         ``summed``: the sum over ranks of this part of the buffer.
         """
         out = self.out[part]
-        if self.exact:
-            np.divide(summed, weight * 2.0**FINE, out=out, casting="same_kind")
-        else:
-            np.divide(summed, weight, out=out)
+        np.divide(summed, weight * (2.0**FINE if self.exact else 1.0), out=out)
         return out
 
     def too_large(self, summed: Floats) -> bool:

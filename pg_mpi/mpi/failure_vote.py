@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mpi4py.MPI import Comm, Request
 
-COLLECTIVE = {"Allreduce", "Reduce", "Bcast", "Barrier", "Split", "gather", "scatter"}
-COLLECTIVE |= {"allgather", "bcast", "sendrecv"}
+COLLECTIVE = {"Allreduce", "Bcast", "Barrier", "Split", "gather", "allgather", "bcast", "sendrecv"}
 PAUSE = 0.002  # seconds between two tests by a rank that sleeps
 
 

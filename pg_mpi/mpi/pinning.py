@@ -22,8 +22,8 @@ def pools() -> list[dict[str, Any]]:
     return [{ours: pool[theirs] for ours, theirs in names.items()} for pool in threadpoolctl.threadpool_info()]
 
 
-def pin_threads() -> int:
-    """Limit the thread pools to the number that the environment sets; return ``blas_threads()``.
+def pin_threads() -> None:
+    """Limit the thread pools to the number that the environment sets.
 
     ``pg_mpi`` sets the variables on import. This limits libraries loaded before, or that read other variables.
     """
@@ -31,7 +31,6 @@ def pin_threads() -> int:
     wanted = max((int(value) for value in asked if value.isdigit()), default=1)
     if blas_threads() > wanted:
         threadpoolctl.threadpool_limits(wanted)
-    return blas_threads()
 
 
 def cores() -> list[int] | None:

@@ -11,13 +11,13 @@ STOP_SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
 
 
 class Stop(Protocol):
-    """What asks a run to stop, true once it does. ``StopFlag`` follows it."""
+    """What asks a run to stop. ``StopFlag`` follows it."""
+
+    def __bool__(self) -> bool:
+        """Whether it asks."""
 
     def age(self) -> float:
-        """Seconds since it asked; 0 before."""
-
-    def reason(self) -> str | None:
-        """Reason to stop, or None."""
+        """Seconds since a signal; 0 without one."""
 
 
 class StopFlag:
@@ -29,25 +29,17 @@ class StopFlag:
     """
 
     def __init__(self, launched: bool = False) -> None:
-        self._signal: str | None = None
         self._at, self._parent = 0.0, os.getppid() if launched else None
         for number in STOP_SIGNALS:
             signal.signal(number, self._set)
 
     def _set(self, number: int, frame: FrameType | None) -> None:
-        if not self._signal:
-            self._signal, self._at = signal.Signals(number).name, time.monotonic()
+        self._at = self._at or time.monotonic()
 
     def __bool__(self) -> bool:
-        """True once a signal has arrived."""
-        return self._signal is not None
+        """Whether a signal has arrived or the launcher has ended."""
+        return self._at > 0 or (self._parent is not None and os.getppid() != self._parent)
 
     def age(self) -> float:
         """Seconds since the first signal; 0 without one."""
         return time.monotonic() - self._at if self._at else 0.0
-
-    def reason(self) -> str | None:
-        """Reason to stop, or None."""
-        if self._parent and os.getppid() != self._parent:
-            return "the launcher died"
-        return self._signal

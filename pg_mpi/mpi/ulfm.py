@@ -24,18 +24,14 @@ class RankLost(Exception):
 
 
 class ShrinkingWorld:
-    """Base class of ``World`` that handles failed ranks.
+    """Base class of ``World`` that handles failed ranks."""
 
-    Attributes:
-        losses: number of ranks lost.
-    """
-
-    rank: int
-    size: int
     _comm: "Comm"
 
     def __init__(self, comm: Any) -> None:
-        self._comm, self.losses = comm, 0
+        self._comm = comm
+        self.rank: int = comm.Get_rank() if comm else 0
+        self.size: int = comm.Get_size() if comm else 1
         self._met = False  # an ``agree`` has failed on all survivors, so ``shrink`` needs no other meeting
 
     def can_shrink(self) -> bool:
@@ -103,7 +99,7 @@ class ShrinkingWorld:
         old, new = before.Get_group(), self._comm.Get_group()
         gone = type(old).Difference(old, new)
         lost = gone.Translate_ranks(None, old)
-        self.rank, self.size, self.losses = self._comm.Get_rank(), self._comm.Get_size(), self.losses + len(lost)
+        self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
         codes = self._comm.allgather(leaving)
         if any(codes):
             if self.rank == 0 and lost:

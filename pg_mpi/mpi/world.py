@@ -54,8 +54,6 @@ class World(ShrinkingWorld):
 
     def __init__(self, comm: Any = None) -> None:
         super().__init__(comm)
-        self.rank = comm.Get_rank() if comm else 0
-        self.size = comm.Get_size() if comm else 1
         self.divides = not isinstance(comm, FailureVote)
 
     def sum_(self, array: "Array") -> "Array":
@@ -177,18 +175,14 @@ class World(ShrinkingWorld):
         return range(self.rank + 1, min(self.rank + each, self.size))
 
     def _send(self, array: "Array", rank: int) -> None:
-        import numpy as np
-
-        self._comm.Send(np.array([len(array)]), dest=rank)
+        self._comm.send(len(array), dest=rank)
         for first in range(0, len(array), PIECE):
             self._comm.Send(array[first : first + PIECE], dest=rank)
 
     def _receive(self, dtype: Any, rank: int) -> "Array":
         import numpy as np
 
-        length = np.empty(1, np.int64)
-        self._comm.Recv(length, source=rank)
-        array = np.empty(length[0], dtype)
+        array = np.empty(self._comm.recv(source=rank), dtype)
         for first in range(0, len(array), PIECE):
             self._comm.Recv(array[first : first + PIECE], source=rank)
         return array

@@ -42,7 +42,10 @@ class Categorical:
         The derivative (n, A) is that of the clipped surrogate's loss minus ``ent_coef`` times the entropy.
         """
         log_pi = grad.log_softmax(outputs)
-        loss, d_logits, kl, clipped = grad.clipped_surrogate(log_pi, actions, old_log_prob, advantages, clip)
+        taken = np.arange(len(actions)), actions
+        loss, weight, kl, clipped = grad.clipped_ratio(log_pi[taken] - old_log_prob, advantages, clip)
+        d_logits = np.exp(log_pi) * weight[:, None]
+        d_logits[taken] -= weight
         entropy, d_entropy = grad.entropy(log_pi)
         return (loss, entropy, kl, clipped), d_logits - ent_coef * d_entropy
 

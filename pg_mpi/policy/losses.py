@@ -33,25 +33,11 @@ def reinforce(logits: Floats, actions: Integers, advantages: Floats) -> tuple[fl
     return -float((log_pi[taken] * advantages).sum()), d_logits, -float((pi * log_pi).sum())
 
 
-def clipped_surrogate(
-    log_pi: Floats, actions: Integers, old_log_prob: Floats, advantages: Floats, clip: float
-) -> tuple[float, Floats, float, int]:
-    """Clipped surrogate loss -sum_t min(rho_t A_t, clip(rho_t, 1-c, 1+c) A_t), rho = pi(a)/pi_old(a).
-
-    Returns (loss, d_logits (n, A), KL estimate sum of rho - 1 - log rho, count of clipped ratios).
-    Source: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7.
-    """
-    taken = np.arange(len(actions)), actions
-    loss, weight, kl, clipped = clipped_ratio(log_pi[taken] - old_log_prob, advantages, clip)
-    d_logits = np.exp(log_pi) * weight[:, None]
-    d_logits[taken] -= weight
-    return loss, d_logits, kl, clipped
-
-
 def clipped_ratio(log_ratio: Floats, advantages: Floats, clip: float) -> tuple[float, Floats, float, int]:
-    """Loss of ``clipped_surrogate`` from log rho, for any action distribution.
+    """Clipped surrogate loss -sum_t min(rho_t A_t, clip(rho_t, 1-c, 1+c) A_t), rho = pi(a)/pi_old(a), from log rho.
 
-    Returns (loss, the derivative of -loss by each log-probability (n,), KL estimate, count of clipped ratios).
+    Returns (loss, the derivative of -loss by each log-probability (n,), KL estimate sum of rho - 1 - log rho, count of
+    clipped ratios). Source: Schulman et al., "Proximal Policy Optimization" (2017), eq. 7.
     """
     ratio = np.exp(log_ratio)
     bounded = np.clip(ratio, 1 - clip, 1 + clip)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.errors import UsageError, system_faults, warn
 from pg_mpi.config.parsers import Parser, check_extra
 from pg_mpi.files.atomic_file import write_text
 from pg_mpi.mpi import process
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         raise UsageError(f"--out must end with .html, not {out!r}")
     for run in runs:
         for note in run.notes:
-            print(f"pg_mpi: warning: {run.name}: {note}", file=sys.stderr, flush=True)
+            warn(f"{run.name}: {note}")
     text = page.make(runs)
     with system_faults(f"the report {out} cannot be written", "give another --out", given=True):
         write_text(out, text)
@@ -52,5 +52,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    process.answer_help(parser, sys.argv[1:])
     process.run_alone(main, sys.argv[1:])

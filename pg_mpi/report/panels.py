@@ -32,9 +32,7 @@ def _keys(runs: list[Run]) -> Markup | None:
 
 def learning(runs: list[Run]) -> Markup:
     """Card of the learning curves, over the whole width."""
-    known = any(half == half for run in runs for half in series.learning(run)[2])
-    what = "Mean score of the last 100 games while learning"
-    what += ", with its 95 % interval." if known else ". Its interval was not written by the version that trained it."
+    what = "Mean score of the last 100 games while learning, with its 95 % interval."
     if any(series.evaluated(run) for run in runs):
         what += " Diamond: the last evaluation, with its interval."
     title = captions.learned(runs)

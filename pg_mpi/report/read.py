@@ -17,10 +17,9 @@ from pg_mpi.report import run_files
 Columns = dict[str, NDArray[np.float64]]
 Lists = dict[str, list[float]]
 
-#: Metrics that a line must have as numbers; those that may be null; and those that older versions did not write.
+#: Metrics that a line must have as numbers, and those that may be null.
 NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
-NULLABLE = ("return_mean",)
-NEWER = ("return_ci95",)
+NULLABLE = ("return_mean", "return_ci95")
 LARGEST = 1e15  # upper bound of counters and times
 LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # lower bounds of divisors
 
@@ -93,7 +92,7 @@ def _metrics(path: str) -> Columns:
 
     Raises ``ValueError`` or ``_OtherVersion``, which name the line.
     """
-    columns: Lists = {name: [] for name in (*NUMBERS, *NULLABLE, *NEWER, *PHASES)}
+    columns: Lists = {name: [] for name in (*NUMBERS, *NULLABLE, *PHASES)}
     with open(path, mode="rb") as file:
         for number, text in enumerate(file, start=1):
             if not text.endswith(b"\n"):
@@ -113,10 +112,10 @@ def _add(line: Any, number: int, columns: Lists) -> None:
     spent = line.get("phase_s")
     if not isinstance(spent, dict):
         raise _OtherVersion(f"its line {number} has no phase_s")
-    found = dict.fromkeys(NEWER) | line | {name: spent.get(name, 0) for name in PHASES}
+    found = line | {name: spent.get(name, 0) for name in PHASES}
     for name, values in columns.items():
         value = found.get(name, "")
-        if value is None and name in (*NULLABLE, *NEWER):
+        if value is None and name in NULLABLE:
             value = np.nan
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             raise _OtherVersion(f"its line {number} has no {name}")

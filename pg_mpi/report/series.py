@@ -56,10 +56,9 @@ def shares(run: Run) -> tuple[Floats, dict[str, Floats]]:
 
 
 def mean_shares(run: Run) -> dict[str, float]:
-    """Each phase's share of all updates' wall time, ``other`` included."""
+    """Each phase's share of all updates' wall time."""
     total = seconds(run).sum()
-    found = {name: float(run.columns[name].sum() / total) for name in PHASES if name in run.columns}
-    return found | {"other": max(0.0, 1 - sum(found.values()))}
+    return {name: float(run.columns[name].sum() / total) for name in PHASES if name in run.columns}
 
 
 def waits(run: Run) -> Floats | None:

@@ -5,11 +5,10 @@ All checks but those of a checkpoint's parts, which their ranks read, run before
 
 import dataclasses
 import os
-import sys
 from collections.abc import Collection
 from typing import Any, cast
 
-from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.errors import CheckpointError, UsageError, warn
 from pg_mpi.config.parsers import check_extra
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import registry
@@ -135,8 +134,3 @@ def _check_progress(folder: RunFolder, config: TrainConfig, env_steps: int) -> N
             f"the last {idle} starts of {folder.path} saved nothing after {env_steps:,} steps: see their output for "
             "the reason (a walltime shorter than an update?), then give --idle-starts 0 once"
         )
-
-
-def warn(line: str) -> None:
-    """Print a warning line on standard error."""
-    print(f"pg_mpi: warning: {line}", file=sys.stderr, flush=True)

@@ -106,12 +106,10 @@ def fill_policy(policy: Policy, arrays: Arrays) -> None:
 
 
 def fill(array: NDArray[Any], saved: NDArray[Any]) -> None:
-    """Copy ``saved`` into ``array``. Raises ``CheckpointError`` on every rank alike if shapes or kinds differ."""
+    """Copy ``saved`` into ``array``. Raises ValueError if shapes or kinds differ."""
     if array.shape != saved.shape or array.dtype.kind != saved.dtype.kind:
         there, here = (f"{a.dtype} {a.shape}" for a in (saved, array))
-        error = CheckpointError(f"the checkpoint has arrays of another shape or kind: {there}, not {here}")
-        error.agreed = True
-        raise error
+        raise ValueError(f"arrays of another shape or kind: {there}, not {here}")
     array[...] = saved
 
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import RunError, system_faults
+from pg_mpi.config.errors import RunError, system_faults, warn
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run import evaluations
 from pg_mpi.run.env_states import Layout, group_size
-from pg_mpi.run.resume import warn
 from pg_mpi.run.saved_run import WITH_PARTS, Saved
 
 

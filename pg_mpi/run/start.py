@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from typing import cast
 
-from pg_mpi.config.errors import CheckpointError
+from pg_mpi.config.errors import CheckpointError, warn
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run.env_states import Dealt, Held, decode, group_size, read_parts
-from pg_mpi.run.resume import Start, find_start, warn
+from pg_mpi.run.resume import Start, find_start
 from pg_mpi.run.saved_run import Saved
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.errors import CheckpointError, UsageError, warn
 from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.config.settings import TrainConfig, inapplicable
@@ -17,7 +17,6 @@ from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.checkpoint_file import Arrays
 from pg_mpi.policy.interface import Network
 from pg_mpi.run import factory, saved_run
-from pg_mpi.run.resume import warn
 
 OWN = "package.module:name of the run's env, policy or features, which may be imported"  # help text of --own
 MOST_NOOPS = 30  # at the start of games without sticky actions, which would all be the same otherwise

@@ -55,7 +55,7 @@ class Trainer:
         start, held = begin(world, config, given, where["hosts"])
         self.config = config = start.config
         self._folder, self._env_spec = start.folder, start.env_spec
-        self._phases = PhaseTimer(world.clock, spans=config.trace)
+        self._phases = PhaseTimer(world.clock)
         policy: Policy = parts.make_policy(config, start.env_spec)
         self._learner: Learner = parts.make_learner(
             config, policy, world, self._phases, ranks_together(world, config, where["hosts"])

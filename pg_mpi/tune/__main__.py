@@ -105,16 +105,12 @@ class Until:
     def age(self) -> float:
         return self._stop.age()
 
-    def reason(self) -> str | None:
-        """Reason to stop, or None."""
-        return self._stop.reason() or ("the walltime is over" if time.monotonic() > self._end else None)
-
 
 def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progress: Callable[[], None]) -> bool:
     """Play trials until none is left; return whether it was stopped. Collective in the group."""
     from pg_mpi.tune import trial
 
-    while not group.any(stop.reason() is not None)[0]:
+    while not group.any(stop)[0]:
         task: study.Task | None = group.on_root(cast(Any, ours.next_task if ours else None))
         if task is None:
             return False
@@ -154,7 +150,8 @@ def _plan(argv: list[str], ranks: int) -> Plan:
 
 
 def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -> int:
-    rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts_of("pg_mpi.tune", argv, ranks))
+    facts = facts_of("pg_mpi.tune", argv) | {"ranks": ranks}
+    rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts)
     if stopped:
         print("stopped: run the same command again to resume", flush=True)
     if plan.args.json:

@@ -116,12 +116,6 @@ def end(job):
     kill_session(job.pid)
 
 
-def has_updates(folder):
-    """Whether a run's ``metrics.jsonl`` has a line."""
-    path = Path(folder, "metrics.jsonl")
-    return path.exists() and path.stat().st_size > 0
-
-
 def read_metrics(folder):
     """Read the lines of a run's ``metrics.jsonl``. Raises ``UsageError`` if it is missing or not of this version."""
     path = Path(folder, "metrics.jsonl")

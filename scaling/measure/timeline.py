@@ -18,12 +18,11 @@ def parser():
     """Create the argument parser."""
     p = cli.parser(
         "scaling.measure.timeline",
-        "Merge the traces of all ranks of a run with --trace into RUN/trace/merged.json, for "
+        "Merge the traces of all ranks of a run's last start with --trace into RUN/trace/merged.json, for "
         "ui.perfetto.dev and chrome://tracing, and report the waiting of each rank.",
         "Times are on rank 0's clock. An incomplete trace is read up to its last complete line.",
     )
     p.add_argument("run", metavar="RUN", help="the run's folder")
-    cli.add_option(p, "--start", "N", integer(0), "start of the run, from 0 (default: the last)")
     p.add_argument("--picture", metavar="PNG", help="also draw the first --updates updates (extra: plot)")
     cli.add_option(p, "--from", "N", integer(), "first update of the picture", 2)
     cli.add_option(p, "--updates", "K", integer(), "updates in the picture", 3)
@@ -36,8 +35,8 @@ def main(argv):
     args = parser().parse(argv)
     first = getattr(args, "from")
     if args.picture:
-        check_picture(args.picture, "--picture")
-    events = merge(args.run, args.start)
+        check_picture(args.picture)
+    events = merge(args.run)
     shown = range(first, first + args.updates)
     if args.picture and not any(block["args"]["update"] in shown for block in _blocks(events)):
         raise UsageError(f"the traces hold no update from {first} on: give a smaller --from")
@@ -55,17 +54,14 @@ def main(argv):
     return 0
 
 
-def merge(run, start=None):
-    """Merge the events of all ranks of one start, sorted by time. Raises ``UsageError`` if there are none."""
+def merge(run):
+    """Merge the events of all ranks of the last start, sorted by time. Raises ``UsageError`` if there are none."""
     files = {}
     for path in sorted(Path(run, "trace").glob("host-*-start-[0-9]*.json")):
         files.setdefault(int(path.stem.rpartition("-")[2]), []).append(path)
     if not files:
         raise UsageError(f"{run} has no traces: train it with --trace")
-    start = max(files) if start is None else start
-    if start not in files:
-        raise UsageError(f"{run} has no trace of start {start}: its starts are {', '.join(map(str, sorted(files)))}")
-    events = [event for path in files[start] for event in read(path)]
+    events = [event for path in files[max(files)] for event in read(path)]
     return sorted(events, key=lambda event: event.get("ts", -1e18))
 
 

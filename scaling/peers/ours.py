@@ -1,6 +1,5 @@
 """pg_mpi with one of its presets, one rank per core."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -8,6 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from pg_mpi.files.metrics_file import last_line
+from pg_mpi.files.provenance import commit_of_source
 from scaling.peers.log import Log, arguments, cores, versions
 
 ROOT = Path(__file__).parents[2]
@@ -24,26 +25,13 @@ GAME = {
 KARPATHY = {"actions": "2 (up, down)", "observation": "80x80 binary, difference of two"}
 
 
-def commit():
-    """Commit of this checkout, with ``-dirty`` if files differ."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "unknown"
-
-
-def newest(path):
-    """Last complete line of a metrics file that is being written, or None."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    whole = [line for line in lines[-2:] if line.endswith("\n")]
-    return json.loads(whole[-1]) if whole else None
-
-
 def follow(job, metrics, log):
     """Copy the job's metrics to the log until it ends or the budget is spent."""
     over = False
     while not over and job.poll() is None:
         time.sleep(1)
-        line = newest(metrics)
-        over = line is not None and log.line(line["env_steps"], line["return_mean"], line["games"])
+        line = last_line(metrics)
+        over = bool(line) and log.line(line["env_steps"], line["return_mean"], line["games"])
 
 
 def main():
@@ -55,14 +43,14 @@ def main():
         name=f"pg_mpi, {args.preset}",
         settings=f"--preset {args.preset}, {cores()} ranks",
         game=GAME | (KARPATHY if args.preset == "karpathy" else {}),
-        versions={"pg_mpi": commit(), **versions("numpy", "ale-py", "mpi4py")},
+        versions={"pg_mpi": commit_of_source(), **versions("numpy", "ale-py", "mpi4py")},
     )
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(cores()), "pg_mpi.train"]
         command += ["--preset", args.preset, "--seed", str(args.seed), "--run-dir", str(run)]
         with subprocess.Popen(command, cwd=ROOT) as job:
-            follow(job, run / "metrics.jsonl", log)
+            follow(job, str(run / "metrics.jsonl"), log)
             job.send_signal(signal.SIGTERM)  # the launcher saves a checkpoint and ends
     return job.returncode not in (0, 75)
 

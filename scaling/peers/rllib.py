@@ -28,8 +28,8 @@ def make_pong(config):
     return wrap_atari_for_new_api_stack(gymnasium.make("ale_py:ALE/Pong-v5", **config), framestack=None)
 
 
-def config(runners, envs, seed):
-    """The example's settings with ``runners`` processes of ``envs`` games each."""
+def config(runners, seed):
+    """The example's settings with ``runners`` processes of one game each."""
     tune.register_env("pong", make_pong)
     emulator = {"frameskip": 1, "full_action_space": False, "repeat_action_probability": 0.0}
     network = DefaultModelConfig(
@@ -43,7 +43,6 @@ def config(runners, envs, seed):
         .environment("pong", env_config=emulator, clip_rewards=True)
         .env_runners(
             num_env_runners=runners,
-            num_envs_per_env_runner=envs,
             env_to_module_connector=lambda env, spaces, device: FrameStackingEnvToModule(num_frames=STACK),
         )
         .training(
@@ -67,19 +66,17 @@ def config(runners, envs, seed):
 
 
 def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--envs", type=int, default=1, help="games per runner (default: 1, as in the example)")
-    args = parser.parse_args()
+    args = arguments(__doc__).parse_args()
     log = Log(
         args,
         name="Ray RLlib PPO",
         settings=f"its Atari example's: batches of 4,000 steps, 10 epochs, minibatches of 128; {cores()} runners with "
-        f"{args.envs} env each",
+        "1 env each",
         game=USUAL_GAME | {"emulator": "ale-py, ALE/Pong-v5", "observation": "64x64 grey, 4 stacked"},
         versions=versions("ray", "torch", "gymnasium", "ale-py", "numpy"),
     )
     ray.init(num_cpus=cores(), include_dashboard=False)
-    algorithm = config(cores(), args.envs, args.seed).build_algo()
+    algorithm = config(cores(), args.seed).build_algo()
     over = False
     while not over:
         result = algorithm.train()["env_runners"]

@@ -3,12 +3,11 @@
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 
 from scaling.peers.log import USUAL_GAME, Log, arguments, versions
 
 SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules anneal to zero; the time budget ends earlier
-VEC_ENVS = {"subproc": SubprocVecEnv, "dummy": DummyVecEnv}
 
 
 class Report(BaseCallback):
@@ -27,17 +26,17 @@ class Report(BaseCallback):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--vec-env", choices=VEC_ENVS, default="subproc", help="how the 8 envs run")
+    parser.add_argument("--game", default="Pong", help="a game of ale-py (default: %(default)s)")
     args = parser.parse_args()
+    # the prefix makes every subprocess import ale_py, which registers the game there
+    envs = make_atari_env(f"ale_py:{args.game}NoFrameskip-v4", n_envs=8, seed=args.seed, vec_env_cls=SubprocVecEnv)
     log = Log(
         args,
         name="Stable-Baselines3 PPO",
-        settings=f"RL-Zoo's for Atari: 8 envs ({args.vec_env}), 128 steps, 4 epochs, batches of 256",
-        game=USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"},
+        settings="RL-Zoo's for Atari: 8 envs (subproc), 128 steps, 4 epochs, batches of 256",
+        game=USUAL_GAME | {"emulator": f"ale-py, {args.game}NoFrameskip-v4", "actions": str(envs.action_space.n)},
         versions=versions("stable-baselines3", "torch", "gymnasium", "ale-py", "numpy"),
     )
-    # the prefix makes every subprocess import ale_py, which registers the game there
-    envs = make_atari_env("ale_py:PongNoFrameskip-v4", n_envs=8, seed=args.seed, vec_env_cls=VEC_ENVS[args.vec_env])
     model = PPO(
         "CnnPolicy",
         VecFrameStack(envs, n_stack=4),

@@ -41,8 +41,7 @@ def draw_virtual(path, results):
             seconds, scores = _curve(result, "wall_s")
             colour = colormaps["viridis"](0.95 * place / max(1, len(results) - 1))
             wall.plot(seconds, scores, color=colour, label=f"{result['ranks']} ranks")
-            used = min(result["ranks"], result["cores_shared"] or result["ranks"])
-            cores.plot(seconds * used / 3600, scores, color=colour)
+            cores.plot(seconds * result["ranks"] / 3600, scores, color=colour)
         for axes in (wall, cores):
             for score in (0, results[0]["target"]):
                 axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)

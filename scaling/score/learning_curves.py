@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-from pg_mpi.files.provenance import cpu
 from scaling.measure.timed_run import read_metrics
 
 WINDOW = 100  # games; a mean over fewer does not count
@@ -32,8 +31,7 @@ def time_to(lines, target, strictly):
 
 def costs(line):
     """Time, steps and games of a run up to one of its metrics lines."""
-    found = {name: line[name] for name in ("wall_s", "env_steps", "frames", "games")}
-    return {**found, "core_s": line["wall_s"] * line["ranks"]}
+    return {name: line[name] for name in ("wall_s", "env_steps", "frames", "games")}
 
 
 def thin(lines):
@@ -52,7 +50,6 @@ def summary(run):
         **{name: settings[name] for name in ("preset", "seed")},
         **{name: start[name] for name in ("ranks", "commit", "versions", "mpi", "time")},
         "command": " ".join(["python -m pg_mpi.train", *start["command"][1:]]),
-        "cpu": cpu(),
         "above_0": time_to(lines, 0.0, strictly=True),
         "at_15": time_to(lines, 15.0, strictly=False),
         "at_18": time_to(lines, 18.0, strictly=False),

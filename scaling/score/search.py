@@ -57,7 +57,7 @@ def main(argv):
     args = parser().parse(argv)
     out, failed = Path(args.out), []
     if args.picture:
-        check_picture(args.picture, "--picture")
+        check_picture(args.picture)
     if not args.table:
         jobs = missing(read_jobs(args), read_results(out), out)
         make_folder(out.parent)

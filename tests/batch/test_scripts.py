@@ -53,7 +53,7 @@ def test_qsub_commands_are_valid_in_openpbs():
         example = re.search(r"qsub -V -l (\S+) jobs/(\S+)$", line)
         assert example[2] == script.name
         assert re.fullmatch(rf"{SELECT},walltime=\d+:\d\d:\d\d", example[1]), example[1]
-    call = re.search(r"\$\(qsub (.*?)\); then", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"), re.S)[1]
+    call = re.search(r"submit_next qsub (.*)", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"))[1]
     assert set(re.findall(r" (-\w)\b", f" {call}")) <= OPTIONS
     assert "depend=afterany:$PBS_JOBID" in call
 

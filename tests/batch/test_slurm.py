@@ -70,7 +70,7 @@ def test_job_that_may_not_be_requeued_submits_its_successor(slurm, tmp_path):
     wait_for(lambda: finished(tmp_path), 300, lambda: log(tmp_path))
     numbers = [start["job"]["SLURM_JOB_ID"] for start in starts(tmp_path)]
     assert len(numbers) >= 2 and numbers == [str(int(first) + n) for n in range(len(numbers))]
-    assert all(start["ranks"] == 2 for start in starts(tmp_path)) and "the next start is job" in log(tmp_path)
+    assert all(start["ranks"] == 2 for start in starts(tmp_path)) and "the next start is" in log(tmp_path)
 
 
 def test_doctor_runs_before_the_trainer(slurm, tmp_path):

@@ -43,8 +43,7 @@ def by_command(tmp_path_factory):
 def test_training_on_ranks_equals_the_command_line(tmp_path, by_command):
     (tmp_path / "script.py").write_text(SCRIPT.replace("SETTINGS", repr(SETTINGS)))
     line = [*command(2, "x")[:-2], "-m", "mpi4py", "script.py"]
-    result = run(line, tmp_path, PYTHONPATH=str(ROOT))
-    assert result.returncode == 0, result.stderr
+    result = run(line, tmp_path, PYTHONPATH=str(ROOT), code=0)
     assert result.stdout.splitlines().count("run") == 2
     assert theta(tmp_path).tobytes() == theta(by_command).tobytes()
 
@@ -116,6 +115,5 @@ def test_notebook_runs(tmp_path):
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert len(cells) == 4 and not any(cell.get("outputs") for cell in notebook["cells"])
     (tmp_path / "cells.py").write_text("\n".join([*cells, "print(scores)"]))
-    result = run([sys.executable, "cells.py"], tmp_path, PYTHONPATH=str(ROOT), MPLBACKEND="agg")
-    assert result.returncode == 0, result.stderr
+    result = run([sys.executable, "cells.py"], tmp_path, PYTHONPATH=str(ROOT), MPLBACKEND="agg", code=0)
     assert np.mean(json.loads(result.stdout.splitlines()[-1])) > 400

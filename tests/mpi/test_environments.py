@@ -41,8 +41,7 @@ def test_cartpole_reaches_475(tmp_path):
     """The mean return of 100 games reaches 475. Greedy games from the checkpoint reach 450."""
     flags = ["--env-id", "CartPole-v1", "--target-return", 475, "--total-timesteps", 250_000]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
-    result = run(line, tmp_path)
-    assert result.returncode == 0, result.stderr
+    result = run(line, tmp_path, code=0)
     assert json.loads((tmp_path / "run" / "DONE").read_text())["return_mean"] >= 475, result.stdout
     result = run(command(2, "pg_mpi.evaluate", "run", "--games", 20, "--greedy", "--json"), tmp_path)
     assert json.loads(result.stdout.splitlines()[-1])["mean"] > 450, result.stdout + result.stderr

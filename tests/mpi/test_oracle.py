@@ -35,8 +35,7 @@ def test_karpathy_preset_follows_the_serial_example(tmp_path, flags, options):
     learning rate, later steps by about the rate; the tolerance is 1 % of the rate.
     """
     flags = ["--preset", "karpathy", "--seed", SEED, "--hidden", 32, "--sticky", 0, *flags]
-    result = run(command(1, "pg_mpi.train", *flags, "--total-timesteps", 4500, "--run-dir", "run"), tmp_path, limit=120)
-    assert result.returncode == 0, result.stderr
+    run(command(1, "pg_mpi.train", *flags, "--total-timesteps", 4500, "--run-dir", "run"), tmp_path, limit=120, code=0)
     lines = metrics(tmp_path)
     games = lines[-1]["games"]
     assert games >= 4

@@ -156,8 +156,7 @@ def test_evaluate_needs_no_parts(tmp_path, monkeypatch, capsys):
     path, _ = newest(tmp_path)
     alone = tmp_path / "alone.npz"
     alone.write_bytes(Path(path).read_bytes())
-    result = run(command(1, "pg_mpi.evaluate", alone, "--games", 2), tmp_path)
-    assert result.returncode == 0, result.stderr
+    run(command(1, "pg_mpi.evaluate", alone, "--games", 2), tmp_path, code=0)
     monkeypatch.chdir(tmp_path)
     refused = jobs.refused_start(2, *CARTPOLE, "--run-dir", "other", "--resume", alone)
     assert "no usable checkpoint" in refused and "ranks-000000-000000-of-2.npz is missing" in capsys.readouterr().err

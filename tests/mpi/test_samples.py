@@ -1,15 +1,9 @@
 """Every epoch of an update uses each sample of all ranks exactly once."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from jobs import run
+from jobs import command, run
 
-from pg_mpi.mpi.launch.mpirun import mpirun_command
-
-SCRIPT = str(Path(__file__).with_name("count_samples.py"))
 UPDATES, EPOCHS, SIZE = 2, 4, 9
 
 
@@ -22,9 +16,8 @@ def test_each_sample_is_used_once_per_epoch(tmp_path, lengths):
     """
     ranks, envs = lengths.count("|") + 1, lengths.count(",") + lengths.count("|") + 1
     out = tmp_path / "gradients.npz"
-    settings = ["--update-epochs", str(EPOCHS), "--minibatch-size", str(SIZE), "--max-grad-norm", "1e9"]
-    result = run([*mpirun_command(ranks), sys.executable, SCRIPT, lengths, str(out), *settings], tmp_path)
-    assert result.returncode == 0, result.stderr
+    settings = ["--update-epochs", EPOCHS, "--minibatch-size", SIZE, "--max-grad-norm", 1e9]
+    run(command(ranks, "count_samples", lengths, out, *settings), tmp_path, code=0)
     with np.load(out) as content:
         assert_used_once(content["plain"], most=ranks)
         assert_used_once(content["reproducible"], most=envs)

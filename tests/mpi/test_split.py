@@ -1,14 +1,10 @@
 """An update does not depend on how its trajectories are distributed over ranks."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import run
-
-from pg_mpi.mpi.launch.mpirun import mpirun_command
+from jobs import command, run
 
 METHODS = ("clipped", "reinforce")
 ONE_RANK, UNEQUAL = "0,1,2", ("0|1,2", "|0,1,2", "0|1|2", "1,2||0")
@@ -22,10 +18,7 @@ CASES += [("clipped:20", "0|1|2", 1), ("clipped:20", "1|0|2|", 1), *DIVIDED]
 
 def run_script(ranks, name, cases, cwd):
     """Run a script of this folder on a list of cases; returns the lines that it prints."""
-    script = str(Path(__file__).with_name(name))
-    result = run([*mpirun_command(ranks), sys.executable, script, json.dumps(cases)], cwd)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.splitlines()
+    return run(command(ranks, name, json.dumps(cases)), cwd, code=0).stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +27,7 @@ def updates(tmp_path_factory):
     cwd, found = tmp_path_factory.mktemp("updates"), {}
     for ranks in (1, 2, 3, 4):
         cases = [case for case in CASES if case[1].count("|") + 1 == ranks]
-        run_script(ranks, "split_update.py", cases, cwd)
+        run_script(ranks, "split_update", cases, cwd)
         for number, case in enumerate(cases):
             with np.load(cwd / f"{ranks}-{number}.npz") as content:
                 found[case] = content["theta"], content["state"], content["stats"]
@@ -82,14 +75,12 @@ def test_divided_optimizer_steps_are_the_whole_one(updates, method, distribution
 )
 def test_divided_steps_have_the_bits_of_whole_ones(tmp_path, ranks, cases, said):
     """Exact sums of float32: 13 blocks, and one, of which most ranks have none. All ranks skip or refuse alike."""
-    for case, expected, line in zip(cases, said, run_script(ranks, "divided_step.py", cases, tmp_path), strict=True):
+    for case, expected, line in zip(cases, said, run_script(ranks, "divided_step", cases, tmp_path), strict=True):
         assert expected in line
         assert "nan" not in case or line.endswith(" 2"), "a step along NaN"
 
 
 def test_full_shared_memory_means_whole_steps_on_all_ranks(tmp_path):
-    script = str(Path(__file__).with_name("divided_step.py"))
-    result = run([*mpirun_command(4), sys.executable, script, json.dumps([(2, 100, "full")])], tmp_path)
-    assert result.returncode == 0, result.stderr
+    result = run(command(4, "divided_step", json.dumps([(2, 100, "full")])), tmp_path, code=0)
     assert result.stdout == "left: []\n"
     assert result.stderr.count("no shared memory for the optimizer's steps ([Errno 28] No space left on device)") == 1

@@ -15,8 +15,7 @@ FLAGS = [*CARTPOLE, *SMALL, "--run-dir", "run"]
 
 
 def status(folder, *runs):
-    result = run([sys.executable, "-m", "pg_mpi.status", *runs], folder, PYTHONPATH=str(ROOT))
-    assert result.returncode == 0, result.stderr
+    result = run([sys.executable, "-m", "pg_mpi.status", *runs], folder, PYTHONPATH=str(ROOT), code=0)
     return result.stdout.splitlines()
 
 
@@ -45,8 +44,7 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
     job.communicate()  # once every process that holds its output, and so the lock, has ended
     (killed,) = status(tmp_path, "run")
     assert killed.startswith("run  killed    ") and "started at 20" in killed
-    done = run(command(1, "pg_mpi.train", *FLAGS, "--total-timesteps", 1), tmp_path)
-    assert done.returncode == 0, done.stderr
+    run(command(1, "pg_mpi.train", *FLAGS, "--total-timesteps", 1), tmp_path, code=0)
     write_run(tmp_path / "other")
     finished, other = status(tmp_path, "run", "other", str(ROOT))
     assert finished.startswith("run    finished  ") and finished.endswith("of 1 steps played")

@@ -10,7 +10,8 @@ from jobs import SMALL, STEPS, refusal, run
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
-from scaling.cli import claim, command_line
+from pg_mpi.files.provenance import command_line
+from scaling.cli import claim
 from scaling.csv_io import read_csv
 from scaling.measure.cost import main, ratio
 from scaling.measure.timed_run import check_whole

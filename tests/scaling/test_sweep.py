@@ -37,7 +37,7 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     assert one["wait_fraction"] < 0.01 < two["wait_fraction"]
     line, amdahl, usl = found["fit"]
     assert line["needed"][0]["sps"] == 1e9 and amdahl["points"] == 2 and "problem" in usl
-    assert found["figure"] == "out/sweep.png" and (tmp_path / "out/sweep.png").stat().st_size > 10_000
+    assert (tmp_path / "out/sweep.png").stat().st_size > 10_000
     rows, facts = read_csv(tmp_path / "out/sweep.csv", "sweep", 1)
     assert [row["sps"] for row in rows] == [123, pytest.approx(two["sps"], rel=1e-4)]
     assert (

@@ -7,11 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from jobs import CARTPOLE, SMALL, STEPS, command, deterministic, finish, newest, refusal, run, start
+from jobs import CARTPOLE, SMALL, STEPS, command, deterministic, finish, newest, refusal, run, start, wait_for_updates
 
 from scaling.csv_io import read_csv
-from scaling.measure import timed_run
-from scaling.model.virtual import __main__ as virtual_main
 from scaling.model.virtual import check
 from scaling.model.virtual.__main__ import for_each, main
 from scaling.model.virtual.comparison import compare, enough
@@ -27,8 +25,7 @@ def virtual(cwd, *args, **options):
 
 @pytest.mark.parametrize("ranks, flags", [(1, GAMES), (2, BALANCE), (4, [*GAMES, "--reproducible"])])
 def test_weights_equal_those_of_real_ranks(tmp_path, ranks, flags):
-    real = run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *flags), tmp_path)
-    assert real.returncode == 0, real.stderr
+    run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *flags), tmp_path, code=0)
     result = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *flags)
     assert result.returncode == 0, result.stderr
     run_dir = f"virtual/run-{ranks:06d}"
@@ -53,19 +50,9 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
     assert "virtual holds results of other settings" in refusal(main, *flags, "--network", "aries")
 
 
-def test_run_stopped_before_its_first_update_does_not_end_the_others(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(virtual_main, "train", lambda *_: timed_run.STOPPED)
-    assert main(["--ranks", "1,2", "--out", "virtual"]) == 1
-    *stopped, last = capsys.readouterr().err.splitlines()
-    assert stopped == [f"{n} ranks: stopped before the first update, give a longer --limit" for n in (1, 2)]
-    assert last == "no result yet"
-
-
 def test_check_compares_virtual_with_real_ranks(tmp_path):
     line = ["--ranks", 2, "--repeats", 1, "--steps-per-rank", 1500, "--out", "out", "--json", *CARTPOLE]
-    done = run([sys.executable, "-m", "scaling.model.virtual.check", *map(str, line), *SMALL], tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = run([sys.executable, "-m", "scaling.model.virtual.check", *map(str, line), *SMALL], tmp_path, code=0)
     (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
     assert row["ranks"] == 2 and row["same_weights"] and "the same" in done.stdout
     assert row["real_s"] > 0 and row["virtual_s"] > 0 and row["error"] == row["virtual_s"] / row["real_s"] - 1
@@ -77,18 +64,14 @@ def test_check_compares_virtual_with_real_ranks(tmp_path):
 def test_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, number):
     flags = ["--ranks", "2,3", "--out", "out", *SMALL, "--max-frames", "400"]
     job = start([sys.executable, "-m", "scaling.model.virtual", *flags], tmp_path)
-    metrics = tmp_path / "out/run-000002/metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while not (metrics.exists() and metrics.read_text()):
-        assert time.monotonic() < deadline, "no update"
-        time.sleep(0.2)
+    wait_for_updates(job, tmp_path, run="out/run-000002")
     job.send_signal(number)
     ended = finish(job, 30)
     assert ended.returncode == (130 if number == signal.SIGINT else 75), ended.stderr
     assert list((tmp_path / "out/run-000002/checkpoints").glob("step-*.npz")), "no checkpoint"
     assert not (tmp_path / "out/run-000003").exists(), "the next number of ranks was started"
     monkeypatch.chdir(tmp_path)
-    assert "network memory there, aries here" in refusal(main, *flags, "--network", "aries", "--limit", "1")
+    assert "network memory there, aries here" in refusal(main, *flags, "--network", "aries")
 
 
 def work(seconds):
@@ -171,12 +154,9 @@ def result(ranks, above, at):
     return {"ranks": ranks, "above_0": costs[0], "at_target": costs[1], "target": 18.0, "end": end}
 
 
-def test_fastest_cheapest_and_sufficient_numbers_of_ranks():
-    found = compare(
-        [result(4, 130, 300), result(1, 400, 1100), result(2, 220, 600), result(8, 125, None)], deadline=350
-    )
+def test_fastest_and_sufficient_numbers_of_ranks():
+    found = compare([result(4, 130, 300), result(1, 400, 1100), result(2, 220, 600), result(8, 125, None)])
     assert found["best"] == {"above_0": 8, "at_target": 4}
-    assert found["deadline"] == {"seconds": 350, "above_0": 2, "at_target": 4}
     assert found["enough"] == {"above_0": 4, "at_target": None}
     assert found["rows"][1]["above_0_core_hours"] == 2 * 220 / 3600
     assert enough([(8, 30.0), (16, 32.0), (32, 20.0), (64, 18.5), (256, 26.0)]) == 32, "one slow run changes the answer"
@@ -187,11 +167,9 @@ def test_fastest_cheapest_and_sufficient_numbers_of_ranks():
     "args, message",
     [
         (["--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
-        (["--ranks", "1e30"], "--ranks must be whole numbers from 1 to 1,000,000"),
         (["--minibatch-size", "1e400x"], "1e400x is too large with 1 ranks"),
         (["--network", "token-ring"], "no network 'token-ring'"),
         (["--run-dir", "x"], "--run-dir does not apply here"),
-        (["--ranks", "2", "--deadline", "soon"], "--deadline must be a duration"),
     ],
 )
 def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):

@@ -108,16 +108,14 @@ def test_results_do_not_depend_on_the_number_of_ranks(tmp_path):
     flags = ["--runs", 37, "--steps", 260, "--drift", 0.05, "--json"]
     found = []
     for ranks in (1, 3):
-        result = run(command(ranks, "pg_mpi.bandit", *flags), tmp_path)
-        assert result.returncode == 0, result.stderr
+        result = run(command(ranks, "pg_mpi.bandit", *flags), tmp_path, code=0)
         found.append(json.loads(result.stdout.splitlines()[-1])["methods"])
     assert found[0] == found[1] and not list(tmp_path.iterdir())
 
 
 def test_study_writes_all_parameter_values_and_a_figure(tmp_path):
     args = [sys.executable, "-m", "pg_mpi.bandit", "--study", "--runs", "60", "--steps", "200", "--out", "study"]
-    result = run(args, tmp_path)
-    assert result.returncode == 0, result.stderr
+    run(args, tmp_path, code=0)
     rows, _ = read_csv(tmp_path / "study/means.csv", "bandit-study", 1)
     values = {kind: [row["value"] for row in rows if row["kind"] == kind] for kind in plan.KINDS}
     assert values == {

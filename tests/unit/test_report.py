@@ -232,13 +232,6 @@ def test_report_of_a_run_without_finished_games(tmp_path, updates):
     assert "ranks.json, which the trainer writes at each checkpoint, is not in the run folder" in outline.text
 
 
-def test_report_of_metrics_without_an_interval(tmp_path):
-    folder = write_run(tmp_path / "run")
-    write_lines(folder, [{k: v for k, v in line(n).items() if k != "return_ci95"} for n in range(1, 9)])
-    outline = check_self_contained(page.make(read.runs([str(folder)])))
-    assert "Its interval was not written by the version that trained it" in outline.text
-
-
 def test_other_damaged_files_are_left_out_with_a_note(tmp_path):
     folder = write_run(tmp_path / "run")
     deep = "[" * 100_000, '{"a":' * 400 + "1" + "}" * 400

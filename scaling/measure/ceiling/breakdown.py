@@ -30,7 +30,6 @@ def summary(speeds, ranks):
             {
                 "part": name,
                 "label": label,
-                "stub": name.startswith("no_"),
                 "sps": medians[name],
                 "us_per_step": round(per_step[name], 2),
                 "cost_us": round(-cost if base == "train" else cost, 2),

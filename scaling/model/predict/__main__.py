@@ -27,7 +27,7 @@ def parser():
         "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
         "the last line of pg_mpi.doctor --json on several ranks, which knows the memory too. "
-        "--against SWEEP adds the measured speeds of a sweep.csv.",
+        "--sweep compares with its measured speeds.",
     )
     p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
     p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
@@ -38,7 +38,6 @@ def parser():
     cli.add_option(p, "--memory", "G", cli.positive, f"GB/s of a node's memory (default: the doctor's, or {MEMORY:g})")
     cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
     cli.add_option(p, "--warmup", "S", real(0), "seconds excluded at the start", 5)
-    p.add_argument("--against", metavar="SWEEP", help="sweep.csv with measured speeds to compare with")
     return cli.add_shared(p, "also write predict.csv, predict.json and predict.png there")
 
 
@@ -47,7 +46,7 @@ def main(argv):
     args = parser().parse(argv)
     runs, (networks, memory) = runs_of(args), networks_of(args.network)
     memory = args.memory or memory or MEMORY
-    measured = _measured(args.against or os.path.join(args.sweep, "sweep.csv")) if args.against or args.sweep else {}
+    measured = _measured(os.path.join(args.sweep, "sweep.csv")) if args.sweep else {}
     costs = [read_costs(run, args.warmup) for run in runs]
     cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
     how = (networks, args.ranks_per_node, args.cores, 1e9 * memory)
@@ -58,7 +57,7 @@ def main(argv):
         if row["ranks"] in measured:
             row["measured"] = measured[row["ranks"]]
             row["error"] = row["sps"] / row["measured"] - 1
-    result = {"rows": rows, **findings.verdict(rows), "costs": findings.as_dict(costs[0])}
+    result = {"rows": rows, **findings.verdict(rows), "costs": vars(costs[0]) | {"lengths": costs[0].lengths.tolist()}}
     result |= {"network": args.network, "memory_gb_s": memory}
     facts = cli.facts("scaling.model.predict", argv)
     csv = (*KIND, [{"measured": "", "error": "", **row} for row in rows], facts)
@@ -101,8 +100,7 @@ def networks_of(words):
         seconds = {int(size): float(spent) for size, spent in report["allreduce_s"].items()}
         found = exchange.fitted(len(report["ranks"]), seconds)
         hosts = len({rank["host"] for rank in report["ranks"]})
-        speed = report.get("memory_gb_s")  # earlier doctors did not measure it
-        memory = speed and float(speed["together"]) * len(report["ranks"]) / hosts
+        memory = float(report["memory_gb_s"]["together"]) * len(report["ranks"]) / hosts
         return (found if hosts == 1 else exchange.NAMED["memory"], found), memory
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(

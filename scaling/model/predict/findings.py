@@ -17,36 +17,17 @@ def verdict(rows):
     return {"peak": {"ranks": best["ranks"], "sps": best["sps"]}, "half_efficiency": half[-1], "pays_to": pays}
 
 
-def as_dict(costs):
-    """The costs as a JSON-able dict."""
-    size, at, power = costs.rows
-    return {
-        "ranks": costs.ranks,
-        "play_us": 1e6 * costs.play_s,
-        "noise": costs.noise,
-        "sample_us": 1e6 * costs.sample_s,
-        "call_us": 1e6 * costs.call_s,
-        "byte_ns": 1e9 * costs.byte_s,
-        "step_ns": 1e9 * costs.step_s,
-        "round_ms": 1e3 * costs.round_s,
-        "start_s": costs.start_s,
-        "game_steps": [float(costs.lengths.min()), float(costs.lengths.mean()), float(costs.lengths.max())],
-        "exchange_bytes": size,
-        "at_samples": at,
-        "power": power,
-    }
-
-
 def table(result):
     """Format the prediction as text."""
     costs = result["costs"]
-    low, mean, high = costs["game_steps"]
+    us = {name: 1e6 * seconds for name, seconds in costs.items() if name.endswith("_s")}
+    lengths = costs["lengths"]
     lines = [
-        f"measured on {costs['ranks']} ranks: a step {costs['play_us']:.0f} us (noise {costs['noise']:.1%}), a sample "
-        f"and epoch {costs['sample_us']:.1f} us, a minibatch {costs['call_us']:.0f} us, a MB of its exchange "
-        f"{1e3 * costs['byte_ns']:.0f} us and in the optimizer {1e3 * costs['step_ns']:.0f} us, an update "
-        f"{costs['round_ms']:.1f} ms more on rank 0, a start {costs['start_s']:.1f} s; games of {low:,.0f} to "
-        f"{high:,.0f} steps, mean {mean:,.0f}",
+        f"measured on {costs['ranks']} ranks: a step {us['play_s']:.0f} us (noise {costs['noise']:.1%}), a sample and "
+        f"epoch {us['sample_s']:.1f} us, a minibatch {us['call_s']:.0f} us, a MB of its exchange "
+        f"{1e6 * us['byte_s']:.0f} us and in the optimizer {1e6 * us['step_s']:.0f} us, an update "
+        f"{us['round_s'] / 1000:.1f} ms more on rank 0; games of {min(lengths):,.0f} to {max(lengths):,.0f} steps, "
+        f"mean {sum(lengths) / len(lengths):,.0f}",
         f"network: {result['network']}; memory of a node: {result['memory_gb_s']:.0f} GB/s",
         "",
         f"{'ranks':>9}{'steps/s':>14} {'efficiency':>12}{'waiting':>9}{'allreduce':>11}{'optimizer':>11}{'saves':>7}"

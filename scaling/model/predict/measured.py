@@ -32,7 +32,6 @@ class Costs:
         byte_s: of a gradient, per byte of its exchange; ``call_s``: the fixed cost of a minibatch.
         step_s: optimizer step, per byte of an exchange; ``save_s``: a save, per byte of a checkpoint.
         round_s: fixed cost of an update on rank 0, such as writing metrics.
-        start_s: the start of the run, before it plays.
         rows: (bytes of an exchange, samples of its update, exponent): bytes grow with this power of the samples.
         most_bytes: size of an exchange that touches every parameter.
         whole_bytes: size of a checkpoint without envs; ``state_bytes``: an env's part of it.
@@ -49,7 +48,6 @@ class Costs:
     step_s: float
     save_s: float
     round_s: float
-    start_s: float
     rows: tuple
     most_bytes: int
     whole_bytes: int
@@ -67,7 +65,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
     Uses the updates after ``warmup`` seconds with numbers within ``between``. The range matters because games and
     touched parameters change as the policy learns.
     """
-    first, *_ = lines = read_metrics(run)
+    lines = read_metrics(run)
     lines = [line for line in lines if line["wall_s"] >= warmup and between[0] <= line["update"] <= between[1]]
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
@@ -97,7 +95,6 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         play_s=play_s,
         noise=noise,
         **probed,
-        start_s=first["wall_s"] - sum(first["phase_s"].values()),
         round_s=float(np.median([line["phase_max_s"]["record"] for line in lines[1:]])),
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),

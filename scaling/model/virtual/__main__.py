@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import duration, integer, real
+from pg_mpi.config.parsers import integer, real
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
@@ -35,7 +35,7 @@ def parser():
         "scaling.model.virtual",
         "Train to a score on N virtual ranks in one process. A simulated clock charges each rank its own "
         "measured time and the modelled time of the exchange. Reports the score against wall-clock time and "
-        "core-hours for each N, the best N for a deadline, and the N beyond which more ranks do not help.",
+        "core-hours for each N, the fastest N, and the N beyond which more ranks do not help.",
         "All other flags are those of pg_mpi.train. A suffix x multiplies a number by the number of ranks "
         "(--minibatch-size 1024x), x0.5 by its square root, and x-1 divides it among the ranks (--num-steps 4096x-1). "
         "The command uses one core. The same command resumes a stopped run. N virtual ranks take about N times as "
@@ -45,11 +45,7 @@ def parser():
     cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of virtual ranks", "1,2,4,8")
     cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network between nodes", "memory")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
-    cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
     cli.add_option(p, "--target", "R", cli.as_text(real()), "train to this mean of 100 games", 18)
-    cli.add_option(p, "--limit", "T", duration, "stop each run after HH:MM:SS of this machine's time")
-    cli.add_option(p, "--deadline", "T", duration, "report the best N for it", "00:05:00")
-    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
     return cli.add_shared(p, "results and run folders", "runs/virtual", preset=True)
 
 
@@ -61,23 +57,19 @@ def main(argv):
         cli.check_training(for_each(words, ranks), ranks)
     make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": args.ranks_per_node, "words": words}
-    same |= {"cores_shared": args.cores, "target": float(args.target)}
+    same["target"] = float(args.target)
     read_parts(args.out, same)
     facts = same | cli.facts("scaling.model.virtual", argv)
-    if not args.table:
-        agree(Path(args.out, "settings.json"), same)
-        if code := train_all(args, words, facts):
-            return code
+    agree(Path(args.out, "settings.json"), same)
+    if code := train_all(args, words, facts):
+        return code
     results = read_parts(args.out, same)
-    if not results:
-        print("no result yet", file=sys.stderr)
-        return 1
-    found = comparison.compare(results, args.deadline)
+    found = comparison.compare(results)
     newest = max(results, key=lambda result: result["time"])
     csv = (*KIND, found["rows"], {name: newest[name] for name in facts})
     figure = (score_curves.draw_virtual, results)
     text = comparison.table(results, found)
-    cli.write_result(args, "virtual", text, {**found, "figure": None}, table=csv, draw=figure)
+    cli.write_result(args, "virtual", text, found, table=csv, draw=figure)
     return 0
 
 
@@ -87,16 +79,11 @@ def train_all(args, words, facts):
         run, place = Path(args.out, f"run-{ranks:06d}"), Path(args.out, f"ranks-{ranks:06d}.json")
         begun = time.monotonic()
         if not (run / "DONE").exists():
-            how = [args.network, str(args.ranks_per_node), str(args.cores or ranks)]
-            code = train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target], args.limit)
-            if code not in (0, timed_run.STOPPED):
+            how = [args.network, str(args.ranks_per_node), str(ranks)]
+            if code := train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target]):
                 return code
-            if not timed_run.has_updates(run):
-                print(f"{ranks} ranks: stopped before the first update, give a longer --limit", file=sys.stderr)
-                continue
-        elif place.exists():
-            continue
-        keep(place, run, ranks, time.monotonic() - begun, facts)
+        if not place.exists():
+            keep(place, run, ranks, time.monotonic() - begun, facts)
     return 0
 
 
@@ -130,8 +117,8 @@ def agree(path, same):
         raise UsageError(f"{path.parent} holds runs of other settings ({differences}): give another --out")
 
 
-def train(run, ranks, how, words, limit):
-    """Train on virtual ranks in a child process. A time limit or Ctrl-C stops it with a checkpoint.
+def train(run, ranks, how, words):
+    """Train on virtual ranks in a child process. A signal stops it with a checkpoint.
 
     ``how``: network, ranks per node and cores, as words of ``scaling.model.virtual.train``.
     """
@@ -139,9 +126,7 @@ def train(run, ranks, how, words, limit):
     line = [sys.executable, "-m", "scaling.model.virtual.train", str(ranks), *how, *words, "--run-dir", str(run)]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
         try:
-            job.wait(limit)
-        except subprocess.TimeoutExpired:
-            pass
+            job.wait()
         finally:  # wait for the checkpoint, also after Ctrl-C or a signal
             job.terminate()
             job.wait()
@@ -150,15 +135,10 @@ def train(run, ranks, how, words, limit):
 
 def keep(path, run, ranks, seconds, facts):
     """Write the result of a run folder."""
-    before = json.loads(path.read_text(encoding="utf-8")).get("machine_s", 0) if path.exists() else 0
     newest = checkpoint_folder.candidates(str(run))
-    result = {**learning_curves.summary(run), **facts, "ranks": ranks, "machine_s": round(before + seconds, 1)}
-    reached = learning_curves.time_to(timed_run.read_metrics(run), facts["target"], strictly=False)
-    result |= {
-        "at_target": reached,
-        "finished": (run / "DONE").exists(),
-        "checkpoint": os.path.basename(newest[0]) if newest else None,
-    }
+    result = {**learning_curves.summary(run), **facts, "ranks": ranks, "machine_s": round(seconds, 1)}
+    result["at_target"] = learning_curves.time_to(timed_run.read_metrics(run), facts["target"], strictly=False)
+    result["checkpoint"] = os.path.basename(newest[0]) if newest else None
     write_json(str(path), result, indent=None)
 
 

@@ -1,4 +1,4 @@
-"""Compare runs on virtual ranks: the fastest N, the fewest for a deadline, and where more ranks do not help."""
+"""Compare runs on virtual ranks: the fastest N, and where more ranks do not help."""
 
 import math
 
@@ -7,19 +7,17 @@ WORTH = 0.1
 SCORES = ("above_0", "at_target")
 
 
-def compare(results, deadline):
+def compare(results):
     """Compare the results: a JSON-able dict.
 
     Returns:
-        ``rows`` (a dict for each N), ``deadline`` (``seconds`` and for each score the fewest ``ranks`` that meet it),
-        ``best`` (for each score the N with the least time) and ``enough`` (for each score the N after which none saves
-        ``WORTH`` of the time per doubling). None if no run reached the score.
+        ``rows`` (a dict for each N), ``best`` (for each score the N with the least time) and ``enough`` (for each score
+        the N after which none saves ``WORTH`` of the time per doubling). None if no run reached the score.
     """
     rows = [row(result) for result in sorted(results, key=lambda result: result["ranks"])]
-    found = {"rows": rows, "deadline": {"seconds": deadline}, "best": {}, "enough": {}}
+    found = {"rows": rows, "best": {}, "enough": {}}
     for name in SCORES:
         reached = [(each["ranks"], each[f"{name}_wall_s"]) for each in rows if each[f"{name}_wall_s"]]
-        found["deadline"][name] = next((ranks for ranks, wall in reached if wall <= deadline), None)
         found["best"][name] = min(reached, key=lambda pair: pair[1])[0] if reached else None
         found["enough"][name] = enough(reached)
     return found
@@ -28,12 +26,11 @@ def compare(results, deadline):
 def row(result):
     """One N: the costs to reach each score, or None, the speed, and the score and time at the end."""
     ranks, end, costs = result["ranks"], result["end"], {}
-    cores = min(ranks, result.get("cores_shared") or ranks)
     for name in SCORES:
         reached = result[name] or {}
         wall = reached.get("wall_s")
         costs[f"{name}_wall_s"] = wall
-        costs[f"{name}_core_hours"] = wall and wall * cores / 3600
+        costs[f"{name}_core_hours"] = wall and wall * ranks / 3600
         costs[f"{name}_env_steps"] = reached.get("env_steps")
     return {"ranks": ranks, **costs, "sps": end["sps_total"], "score": end["return_mean"], "end_s": end["wall_s"]}
 
@@ -74,10 +71,8 @@ def _costs(wall, core_hours, env_steps):
 
 
 def _advice(found, name):
-    best, fewest, last = (found[key][name] for key in ("best", "deadline", "enough"))
+    best, last = found["best"][name], found["enough"][name]
     if best is None:
         return "not reached by any run"
-    limit = f"{found['deadline']['seconds']:,.0f} s"
-    within = f"{fewest} are enough for {limit}" if fewest else f"not reached within {limit}"
     more = f"beyond {last} a doubling saves less than {WORTH:.0%}" if last else "more ranks still pay"
-    return f"fastest on {best} ranks; {within}; {more}"
+    return f"fastest on {best} ranks; {more}"

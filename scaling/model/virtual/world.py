@@ -144,7 +144,7 @@ class VirtualWorld:
         self._hub.meet(self.rank, None, lambda items: None, 0)
 
     def gather_all(self, item):
-        return self._hub.meet(self.rank, item, list, self._packed(item))
+        return self._hub.meet(self.rank, item, list, self.size * len(pickle.dumps(item)))
 
     def gather_blocks(self, array, each):
         blocks = self._hub.meet(self.rank, array, list, each * len(array))
@@ -153,10 +153,6 @@ class VirtualWorld:
     def deal_blocks(self, blocks, each):
         dealt = self._hub.meet(self.rank, blocks, list, sum(map(len, blocks)))
         return dealt[self.rank - self.rank % each][self.rank % each]
-
-    def _packed(self, item):
-        """Bytes that pass the root's link in a gather, if all items have the size of this one."""
-        return self.size * len(pickle.dumps(item))
 
     def _attempt(self, function, *args):
         """Call ``function(*args)``, charged by wall-clock time because it may wait for disks: (result, error)."""
