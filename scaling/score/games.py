@@ -23,15 +23,19 @@ from scaling.tables import markdown
 #: (random, human) by Mnih et al., "Human-level control through deep reinforcement learning" (2015), extended data
 #: table 2: without sticky actions, games of at most five minutes.
 PUBLISHED = {
+    "ALE/Asterix-v5": (210, 8503),
+    "ALE/BeamRider-v5": (364, 5775),
     "ALE/Boxing-v5": (0.1, 4.3),
     "ALE/Breakout-v5": (1.7, 31.8),
     "ALE/Freeway-v5": (0.0, 29.6),
     "ALE/Pong-v5": (-20.7, 9.3),
+    "ALE/Qbert-v5": (164, 13455),
+    "ALE/Seaquest-v5": (68, 20182),
     "ALE/SpaceInvaders-v5": (148, 1652),
 }
 #: Required keys of a result.
 KEYS = {"env_id", "seed", "preset", "ranks", "wall_s", "env_steps", "return_mean", "trained", "random"}
-DEFAULT = "ALE/Breakout-v5,ALE/Freeway-v5,ALE/Boxing-v5,ALE/SpaceInvaders-v5"
+DEFAULT = ",".join(name for name in PUBLISHED if name != "ALE/Pong-v5")
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "seed", "preset", "env_id"}
 

@@ -2,7 +2,6 @@
 
 import errno
 import io
-import json
 import os
 import pickle
 import subprocess
@@ -10,27 +9,16 @@ import sys
 
 import numpy as np
 import pytest
+from os_errors import failing
 
 from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageError, reportable
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, csv_table, folder_lock
-from pg_mpi.files.folder_lock import FolderLock
-from pg_mpi.files.metrics_file import MetricsLog
+from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, csv_table
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saving
-from pg_mpi.run.env_states import Layout
-from pg_mpi.tune import study, trial
+from pg_mpi.tune import trial
 from scaling.model.virtual.world import Hub
-
-
-def failing(number):
-    """A function that raises the ``OSError`` of an error number."""
-
-    def fail(*_, **__):
-        raise OSError(number, os.strerror(number))
-
-    return fail
 
 
 @pytest.mark.parametrize(
@@ -154,75 +142,6 @@ def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
         checkpoint_folder.load_newest(str(saved), print)
 
 
-def line(update, **more):
-    return json.dumps({"update": update, "wall_s": float(update), **more}) + "\n"
-
-
-DAMAGED = [b"5\n", b"{}\n", b"\0\0\0\n", b"[" * 100_000 + b"\n", b'{"update": "2"}\n', b'{"update": 2\n', b"\xff\n"]
-
-
-@pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
-def test_lines_after_a_damaged_one_stay(tmp_path, capfd, damaged):
-    path = tmp_path / "metrics.jsonl"
-    content = line(1).encode() + damaged + line(3).encode() + line(4).encode()
-    path.write_bytes(content)
-    log = MetricsLog(str(path), 3)
-    assert path.read_text() == line(1) + line(3) and (log.last, log.seconds_before) == (3, 4.0)
-    assert (tmp_path / "metrics.jsonl.damaged").read_bytes() == content
-    assert capfd.readouterr().err == (
-        f"pg_mpi: warning: {path} is damaged: 1 lines of it are left out; a copy is {path}.damaged\n"
-    )
-    path.write_bytes(damaged)
-    MetricsLog(str(path), 3)
-    assert (tmp_path / "metrics.jsonl.damaged.1").read_bytes() == damaged, "an earlier copy is kept"
-
-
-def test_truncated_last_line_needs_no_copy(tmp_path, capfd):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text(line(1) + line(2)[:9])
-    MetricsLog(str(path), 1)
-    assert path.read_text() == line(1) and os.listdir(tmp_path) == ["metrics.jsonl"] and not capfd.readouterr().err
-
-
-def test_metrics_hold_no_infinity(tmp_path):
-    log = MetricsLog(str(tmp_path / "metrics.jsonl"), 0)
-    log.write({"update": 1, "policy_loss": float("inf"), "value_loss": float("nan"), "entropy": 0.5})
-    assert (tmp_path / "metrics.jsonl").read_text() == (
-        '{"update": 1, "policy_loss": null, "value_loss": null, "entropy": 0.5}\n'
-    )
-
-
-def test_error_of_a_read_does_not_empty_the_metrics(tmp_path, monkeypatch):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text(line(1))
-    monkeypatch.setattr("builtins.open", failing(errno.EIO))
-    with pytest.raises(OSError, match="Input/output"):
-        MetricsLog(str(path), 1)
-    monkeypatch.undo()
-    assert path.read_text() == line(1)
-
-
-def test_error_of_a_read_does_not_erase_the_starts(tmp_path, monkeypatch):
-    folder = RunFolder(str(tmp_path / "run"))
-    folder.open()
-    assert [folder.begin({}, {"env_steps": step}) for step in (0, 5)] == [0, 1]
-    monkeypatch.setattr("builtins.open", failing(errno.EIO))
-    with pytest.raises(SystemFault, match=r"config.json cannot be read \(Input/output error\)"):
-        folder.begin({}, {"env_steps": 9})
-    monkeypatch.undo()
-    assert [start["env_steps"] for start in folder.starts()] == [0, 5]
-
-
-@pytest.mark.parametrize("content", [b"", b"5", b"{}", b"[" * 100_000, b'{"starts": [5]}'])
-def test_damaged_config_is_copied(tmp_path, capfd, content):
-    folder = RunFolder(str(tmp_path / "run"))
-    folder.open()
-    (tmp_path / "run" / "config.json").write_bytes(content)
-    assert folder.begin({}, {"env_steps": 0}) == 0 and len(folder.starts()) == 1
-    assert (tmp_path / "run" / "config.json.damaged").read_bytes() == content
-    assert "config.json is damaged: the history of starts begins again; a copy is" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("number", "kind", "code"),
     [
@@ -280,110 +199,6 @@ def test_names_of_new_folders_are_synced(tmp_path, monkeypatch):
     assert synced == [str(tmp_path), str(tmp_path / "a")]
 
 
-def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
-    folder = RunFolder(str(tmp_path / "run"))
-    folder.open()
-    folder.check()
-    (tmp_path / "run").rename(tmp_path / "old")
-    with pytest.raises(RunError, match="removed or taken over while in use"):
-        folder.check()
-    RunFolder(str(tmp_path / "run")).open()
-    with pytest.raises(RunError, match="removed or taken over while in use"):
-        folder.check()
-
-
-@pytest.mark.parametrize(
-    "taken, error, match", [(False, SystemFault, "No such file"), (True, RunError, "taken over while in use")]
-)
-def test_temporary_file_removed_by_who_took_the_folder_over(tmp_path, monkeypatch, taken, error, match):
-    folder = RunFolder(str(tmp_path / "run"))
-    folder.open()
-    saver = saving.Saving(folder, 3, lambda: None)
-
-    def replace(source, target):
-        if taken:
-            (tmp_path / "run" / "lock").write_text("another")
-        os.remove(source)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
-
-    monkeypatch.setattr(atomic_file.os, "replace", replace)
-    with pytest.raises(error, match=match):
-        saver.write(World(), 100, ({"theta": np.zeros(3)}, {}), ({}, {}), Layout(1, 1, 1))
-
-
-class TestWithoutLocks:
-    """A file system without locks: the file ``owner`` stands in for one."""
-
-    @pytest.fixture(autouse=True)
-    def no_locks(self, monkeypatch):
-        monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.ENOLCK))
-        monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
-        for name in ("SLURM_JOB_ID", "PBS_JOBID", "PMIX_NAMESPACE"):
-            monkeypatch.delenv(name, raising=False)
-
-    def test_second_trainer_is_refused_with_the_owner(self, tmp_path):
-        first = FolderLock(str(tmp_path))
-        with pytest.raises(
-            SystemFault, match=f"in use by host .* process {os.getpid()} job None, and its file"
-        ) as caught:
-            FolderLock(str(tmp_path))
-        assert caught.value.code == 75
-        first.release()
-        assert not (tmp_path / "owner").exists()
-        FolderLock(str(tmp_path)).check()
-
-    def test_only_the_same_job_takes_it_over(self, tmp_path, monkeypatch):
-        (tmp_path / "owner").write_text(json.dumps({"host": "there", "process": 1, "job": "17"}))  # of a killed one
-        monkeypatch.setenv("SLURM_JOB_ID", "17")
-        FolderLock(str(tmp_path)).check()
-        monkeypatch.setenv("SLURM_JOB_ID", "18")
-        with pytest.raises(SystemFault, match="job 17"):
-            FolderLock(str(tmp_path))
-
-    def test_owner_that_was_replaced_writes_no_more(self, tmp_path):
-        lock = FolderLock(str(tmp_path))
-        (tmp_path / "owner").write_text("{}")
-        with pytest.raises(RunError, match="taken over"):
-            lock.check()
-
-
-def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_lock.fcntl, "flock", lambda *_: None)
-    older = FolderLock(str(tmp_path))
-    older.check()
-    monkeypatch.setattr(folder_lock.platform, "node", lambda: "another host")
-    newer = FolderLock(str(tmp_path))
-    newer.check()
-    with pytest.raises(RunError, match="taken over"):
-        older.check()
-
-
-def test_lock_holds_without_the_name_of_its_holder(tmp_path, monkeypatch):
-    (tmp_path / "lock").write_text("the holder before\n")
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "ftruncate", failing(errno.EIO))
-        lock = FolderLock(str(tmp_path))
-    lock.check()
-    (tmp_path / "lock").write_text("another host process 7\n")
-    with pytest.raises(RunError, match="taken over"):
-        lock.check()
-
-
-def test_refused_lock_of_a_run_folder_is_no_lock_of_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.EACCES))
-    with pytest.raises(SystemFault, match="Permission denied") as caught:
-        RunFolder(str(tmp_path)).open()
-    assert caught.value.code == 1
-
-
-@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.EACCES, 1), (errno.ENOSYS, 1)])
-def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
-    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
-    with pytest.raises(SystemFault, match="cannot be locked") as caught:
-        folder_lock.take_lock(str(tmp_path), "claim")
-    assert caught.value.code == code
-
-
 @pytest.mark.parametrize("error, state", [(OSError(errno.EIO, "x"), None), (ValueError("x"), "failed")])
 def test_error_of_the_system_fails_no_trial(monkeypatch, error, state):
     def trainer(*_):
@@ -397,24 +212,6 @@ def test_error_of_the_system_fails_no_trial(monkeypatch, error, state):
         with pytest.raises(SystemFault) as caught:
             trial.play(*args)
         assert caught.value.code == 75
-
-
-def test_lost_lock_of_a_journal_is_an_error_of_the_system(tmp_path, monkeypatch):
-    """As where the kernel repeats the rename after ESTALE. Without the lock, Optuna expects a RuntimeError."""
-    path = str(tmp_path / "tune.journal")
-    lock = study._lock(path)
-    with pytest.raises(RuntimeError):
-        lock.release()
-    lock.acquire()
-    lock.release()
-    for error in (errno.ENOENT, errno.EIO):
-        lock.acquire()
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "rename", failing(error))
-            with pytest.raises(OSError) as caught:
-                lock.release()
-        assert reportable(caught.value).code == 75
-        os.remove(path + ".lock")
 
 
 def test_hosts_do_not_write_parts_if_rank_0_cannot_read_the_settings(tmp_path):

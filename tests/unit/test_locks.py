@@ -1,0 +1,140 @@
+"""Locks of run folders, trials and journals, also where the file system has none."""
+
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+from os_errors import failing
+
+from pg_mpi.config.errors import RunError, SystemFault, reportable
+from pg_mpi.files import atomic_file, folder_lock
+from pg_mpi.files.folder_lock import FolderLock
+from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.mpi.world import World
+from pg_mpi.run import saving
+from pg_mpi.run.env_states import Layout
+from pg_mpi.tune import study
+
+
+def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    folder.check()
+    (tmp_path / "run").rename(tmp_path / "old")
+    with pytest.raises(RunError, match="removed or taken over while in use"):
+        folder.check()
+    RunFolder(str(tmp_path / "run")).open()
+    with pytest.raises(RunError, match="removed or taken over while in use"):
+        folder.check()
+
+
+@pytest.mark.parametrize(
+    "taken, error, match", [(False, SystemFault, "No such file"), (True, RunError, "taken over while in use")]
+)
+def test_temporary_file_removed_by_who_took_the_folder_over(tmp_path, monkeypatch, taken, error, match):
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.open()
+    saver = saving.Saving(folder, 3, lambda: None)
+
+    def replace(source, target):
+        if taken:
+            (tmp_path / "run" / "lock").write_text("another")
+        os.remove(source)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
+
+    monkeypatch.setattr(atomic_file.os, "replace", replace)
+    with pytest.raises(error, match=match):
+        saver.write(World(), 100, ({"theta": np.zeros(3)}, {}), ({}, {}), Layout(1, 1, 1))
+
+
+class TestWithoutLocks:
+    """A file system without locks: the file ``owner`` stands in for one."""
+
+    @pytest.fixture(autouse=True)
+    def no_locks(self, monkeypatch):
+        monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.ENOLCK))
+        monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
+        for name in ("SLURM_JOB_ID", "PBS_JOBID", "PMIX_NAMESPACE"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_second_trainer_is_refused_with_the_owner(self, tmp_path):
+        first = FolderLock(str(tmp_path))
+        with pytest.raises(
+            SystemFault, match=f"in use by host .* process {os.getpid()} job None, and its file"
+        ) as caught:
+            FolderLock(str(tmp_path))
+        assert caught.value.code == 75
+        first.release()
+        assert not (tmp_path / "owner").exists()
+        FolderLock(str(tmp_path)).check()
+
+    def test_only_the_same_job_takes_it_over(self, tmp_path, monkeypatch):
+        (tmp_path / "owner").write_text(json.dumps({"host": "there", "process": 1, "job": "17"}))  # of a killed one
+        monkeypatch.setenv("SLURM_JOB_ID", "17")
+        FolderLock(str(tmp_path)).check()
+        monkeypatch.setenv("SLURM_JOB_ID", "18")
+        with pytest.raises(SystemFault, match="job 17"):
+            FolderLock(str(tmp_path))
+
+    def test_owner_that_was_replaced_writes_no_more(self, tmp_path):
+        lock = FolderLock(str(tmp_path))
+        (tmp_path / "owner").write_text("{}")
+        with pytest.raises(RunError, match="taken over"):
+            lock.check()
+
+
+def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", lambda *_: None)
+    older = FolderLock(str(tmp_path))
+    older.check()
+    monkeypatch.setattr(folder_lock.platform, "node", lambda: "another host")
+    newer = FolderLock(str(tmp_path))
+    newer.check()
+    with pytest.raises(RunError, match="taken over"):
+        older.check()
+
+
+def test_lock_holds_without_the_name_of_its_holder(tmp_path, monkeypatch):
+    (tmp_path / "lock").write_text("the holder before\n")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "ftruncate", failing(errno.EIO))
+        lock = FolderLock(str(tmp_path))
+    lock.check()
+    (tmp_path / "lock").write_text("another host process 7\n")
+    with pytest.raises(RunError, match="taken over"):
+        lock.check()
+
+
+def test_refused_lock_of_a_run_folder_is_no_lock_of_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.EACCES))
+    with pytest.raises(SystemFault, match="Permission denied") as caught:
+        RunFolder(str(tmp_path)).open()
+    assert caught.value.code == 1
+
+
+@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.EACCES, 1), (errno.ENOSYS, 1)])
+def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
+    with pytest.raises(SystemFault, match="cannot be locked") as caught:
+        folder_lock.take_lock(str(tmp_path), "claim")
+    assert caught.value.code == code
+
+
+def test_lost_lock_of_a_journal_is_an_error_of_the_system(tmp_path, monkeypatch):
+    """As where the kernel repeats the rename after ESTALE. Without the lock, Optuna expects a RuntimeError."""
+    path = str(tmp_path / "tune.journal")
+    lock = study._lock(path)
+    with pytest.raises(RuntimeError):
+        lock.release()
+    lock.acquire()
+    lock.release()
+    for error in (errno.ENOENT, errno.EIO):
+        lock.acquire()
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "rename", failing(error))
+            with pytest.raises(OSError) as caught:
+                lock.release()
+        assert reportable(caught.value).code == 75
+        os.remove(path + ".lock")
