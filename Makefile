@@ -40,7 +40,7 @@ test-torch: $(STAMP)  ## test the example policy in torch (installs torch: gigab
 	@$(PY) -c 'import torch' 2>/dev/null || $(PIP) '.[torch]'
 	@$(PY) -m pytest tests/torch $(ARGS)
 
-test-workshop: $(STAMP)  ## run every command of the workshop's lessons at full length (half an hour)
+test-workshop: $(STAMP)  ## run every command of the workshop's lessons at full length (a quarter of an hour)
 	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'
 	@$(PY) -m pytest tests/test_workshop.py -m workshop $(ARGS)
 

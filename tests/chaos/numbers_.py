@@ -38,7 +38,7 @@ def nan_gradients(outcome, folder, tries, seed):
             _check_no_nan_saved(cwd)
 
 
-@fault("NaN in one rank's gradient for ever", tries=2, full=5)
+@fault("NaN in one rank's gradient in every update", tries=2, full=5)
 def repeated_nan_gradients(outcome, folder, tries, seed):
     for number in range(tries):
         with outcome.attempt():

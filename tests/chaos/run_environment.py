@@ -104,7 +104,7 @@ def little_disk_space(outcome, folder, tries, seed):
             assert not list((cwd / "out").rglob("*.tmp")), "wrong: a temporary file remains"
 
 
-@fault("starts that come to nothing", tries=3, full=10)
+@fault("repeated starts without a new checkpoint", tries=3, full=10)
 def restart_loop(outcome, folder, tries, seed):
     """The walltime is shorter than the first update, so that a batch system would restart the job endlessly."""
     for number in range(tries):
