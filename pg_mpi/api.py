@@ -58,7 +58,11 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
     try:
         stop = StopFlag()
         settings, given = world.on_root(read_settings, words, world.size, world.can_shrink())
-        loop(world, Trainer(world, settings, given), stop)
+        trainer = Trainer(world, settings, given)
+        try:
+            loop(world, trainer, stop)
+        finally:
+            trainer.unlock()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

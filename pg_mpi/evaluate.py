@@ -22,7 +22,7 @@ from pg_mpi.mpi import process
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.mpi.world import World
 from pg_mpi.run.evaluations import best_checkpoint
-from pg_mpi.run.trained_policy import MOST_NOOPS, OWN, Saved, TrainedPolicy, find
+from pg_mpi.run.trained_policy import MOST_NOOPS, OWN, SavedPolicy, TrainedPolicy, find
 
 PROGRESS_EVERY = 10.0  # seconds
 
@@ -80,11 +80,12 @@ def _play(policy: TrainedPolicy, index: int, args: argparse.Namespace) -> tuple[
 
 def interval(scores: Sequence[float]) -> list[float]:
     """95 % bootstrap interval of the mean (percentiles of 10,000 resamples): [low, high]."""
-    means = np.random.default_rng(0).choice(scores, (10_000, len(scores))).mean(axis=1)
+    rng = np.random.default_rng(0)
+    means = [rng.choice(scores, (100, len(scores))).mean(axis=1) for _ in range(100)]  # all at once needs much memory
     return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
 
 
-def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, Saved]:
+def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, SavedPolicy]:
     args = parser().parse(argv)
     if args.random and args.greedy:
         raise UsageError("--random and --greedy contradict each other: give one")

@@ -8,6 +8,7 @@ On a signal the partial round is discarded and the state before it is saved.
 """
 
 import functools
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.mpi.signals import Stop, StopFlag
+from pg_mpi.mpi.signals import Stop, StopFlag, Until
 from pg_mpi.mpi.watchdog import Watchdog
 from pg_mpi.mpi.world import World
 
@@ -40,13 +41,15 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
 
 
 def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None] = lambda: None) -> int:
-    """Update until a budget, a target or a signal; call ``progress()`` after each round. Returns the exit code.
+    """Update until a budget, a target or a signal. Returns the exit code.
+
+    ``progress()`` is called after each round, and after each game of an evaluation.
 
     Collective: every rank must call this.
     """
     while True:
         try:
-            code = one_round(world, trainer, stop)
+            code = one_round(world, trainer, stop, progress)
         except Exception as error:
             code = None
             if not trainer.survive(error):
@@ -56,7 +59,7 @@ def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callabl
         progress()
 
 
-def one_round(world: "Collectives", trainer: "Trainer", stop: Stop) -> int | None:
+def one_round(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None]) -> int | None:
     """Run one update and return None, or finish the run and return the exit code. Collective."""
     reason, code = verdict(world, trainer.config, trainer.counters, stop)
     if reason:
@@ -64,7 +67,8 @@ def one_round(world: "Collectives", trainer: "Trainer", stop: Stop) -> int | Non
     elif (trajectories := trainer.play(stop)) is not None:
         trainer.learn(trajectories)
         trainer.report()
-        trainer.keep()
+        walltime = trainer.config.max_walltime or math.inf
+        trainer.after_update(Until(stop, STARTED + walltime, world.clock), progress)
     return code
 
 

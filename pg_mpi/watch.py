@@ -18,7 +18,7 @@ from pg_mpi.env.interface import Environment
 from pg_mpi.files.checkpoint_folder import candidates
 from pg_mpi.files.folder_lock import is_held
 from pg_mpi.mpi import process
-from pg_mpi.run.trained_policy import OWN, Saved, TrainedPolicy, find
+from pg_mpi.run.trained_policy import OWN, SavedPolicy, TrainedPolicy, find
 
 FRAMES = 60  # per second, of the games
 ATARI_ASPECT = 1.75  # 160 x 210 pixels fill a television of 4 to 3
@@ -78,7 +78,7 @@ class Screen:
         speed: 1 for the game's own.
     """
 
-    def __init__(self, saved: Saved, speed: float) -> None:
+    def __init__(self, saved: SavedPolicy, speed: float) -> None:
         self._title = f"{saved.config.env_id} after {saved.env_steps:,} steps, score"
         self._aspect = ATARI_ASPECT if saved.config.env_id.startswith("ALE/") else 1.0
         self._seconds, self._due = saved.config.frame_skip / FRAMES / speed, time.monotonic()

@@ -49,9 +49,11 @@ class TrainConfig:
         integer(),
         "games per env and update, with --sync episode: as many steps as they take on average, at most 1024",
     )
-    frame_skip: int = _setting(4, integer(), "frames per agent step", applies=ATARI)
+    frame_skip: int = _setting(4, integer(1, 1000), "frames per agent step", applies=ATARI)
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
-    max_frames: int = _setting(108_000, integer(), "a game is cut off after this many frames", applies=ATARI)
+    max_frames: int = _setting(
+        108_000, integer(1, 2**31 - 1), "a game is cut off after this many frames", applies=ATARI
+    )
     mode: int | None = _setting(
         None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI
     )

@@ -85,7 +85,7 @@ def check(config: TrainConfig) -> None:
     rom_name(config.env_id)
 
 
-def learn(config: TrainConfig) -> AtariSpec:
+def make_spec(config: TrainConfig) -> AtariSpec:
     """Calibrate the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
     registry.encoder_class(config.features)
     version = config.mode, config.difficulty

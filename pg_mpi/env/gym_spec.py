@@ -95,7 +95,7 @@ def check(config: TrainConfig) -> None:
         )
 
 
-def learn(config: TrainConfig) -> GymSpec:
+def make_spec(config: TrainConfig) -> GymSpec:
     """Return the ``GymSpec`` of ``config``. Raises ``UsageError`` for an unknown or unsupported environment."""
     known = GymSpec(config.env_id, _spaces(config.env_id), kept=True)
     return dataclasses.replace(known, kept=_can_be_kept(known, config))

@@ -13,7 +13,7 @@ class _Kind(Protocol):
     """A module of specifications."""
 
     def check(self, config: TrainConfig) -> None: ...
-    def learn(self, config: TrainConfig) -> EnvSpec: ...
+    def make_spec(self, config: TrainConfig) -> EnvSpec: ...
     def restored(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> EnvSpec: ...
 
 
@@ -33,9 +33,9 @@ def check(config: TrainConfig) -> None:
     _kind(config.env_id).check(config)
 
 
-def learn(config: TrainConfig) -> EnvSpec:
+def make_spec(config: TrainConfig) -> EnvSpec:
     """Return the specification of the environment of ``config``. Raises ``UsageError`` for an unknown env_id."""
-    return _kind(config.env_id).learn(config)
+    return _kind(config.env_id).make_spec(config)
 
 
 def restored(env_id: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> EnvSpec:

@@ -6,10 +6,11 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.files.atomic_file import keep_copy, make_folder, write_text
+from pg_mpi.files.atomic_file import keep_copy, make_folder, replacing
 
 FLUSH_EVERY = 10.0  # seconds between flushes of TensorBoard files
 TAIL = 1 << 16  # bytes: more than the longest line
@@ -28,13 +29,18 @@ class MetricsLog:
 
         Damaged lines are left out, with a warning and a copy of the file. Raises ``OSError``.
         """
-        lines, damaged = read_lines(path)
-        if damaged:
-            keep_copy(path, f"{damaged} lines of it are left out")
-        self.seconds_before: float = lines[-1].get("wall_s", 0.0) if lines else 0.0
-        kept = [line for line in lines if line["update"] <= update]
-        self.last: int = kept[-1]["update"] if kept else 0
-        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self.seconds_before, self.last, damaged = 0.0, 0, 0
+        with replacing(path) as new:
+            for line in _lines(path):  # one by one: a long run has many
+                if line is None:
+                    damaged += 1
+                    continue
+                self.seconds_before = line.get("wall_s", 0.0)
+                if line["update"] <= update:
+                    self.last = line["update"]
+                    new.write(json.dumps(line).encode() + b"\n")
+            if damaged:
+                keep_copy(path, f"{damaged} lines of it are left out")
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 held until the end
 
     def write(self, metrics: dict[str, Any]) -> None:
@@ -55,17 +61,22 @@ def _finite(value: Any) -> Any:
 
 def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
     """The lines of a metrics file, and the number of damaged ones. A last line that a kill truncated is neither."""
-    lines, damaged = [], 0
+    lines = list(_lines(path))
+    return [line for line in lines if line is not None], lines.count(None)
+
+
+def _lines(path: str) -> Iterator[dict[str, Any] | None]:
+    """Each line of a metrics file; None for a damaged one."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         for text in file:
             try:
                 line = {name: _finite(value) for name, value in json.loads(text.decode()).items()}
                 if type(line["update"]) is not int or type(line.get("wall_s", 0.0)) not in (int, float):
                     raise ValueError("no line of metrics")
-                lines.append(line)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                damaged += text.endswith(b"\n")
-    return lines, damaged
+                line = None
+            if line is not None or text.endswith(b"\n"):
+                yield line
 
 
 def last_line(path: str) -> dict[str, Any]:
@@ -83,10 +94,13 @@ def last_line(path: str) -> dict[str, Any]:
 class Progress:
     """Progress lines: a live line on a terminal, a line per ``log_interval`` elsewhere."""
 
-    def __init__(self, config: TrainConfig, started: float, live: bool, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, config: TrainConfig, spent: Callable[[], float], live: bool, stream: TextIO | None = None
+    ) -> None:
+        """``spent()``: seconds of ``--max-walltime`` that are over."""
         self._stream, self._live = stream or sys.stdout, live
         self._every = 0.5 if self._live else config.log_interval
-        self._config, self._started, self._next = config, started, 0.0
+        self._config, self._spent, self._next = config, spent, 0.0
         self._since: tuple[float, int] | None = None  # (wall seconds, env steps) of the last line
         self._shown: int | None = None  # its update
         self._drawn = False  # whether it is one to draw over
@@ -120,7 +134,7 @@ class Progress:
         """Seconds until the nearest budget, or None without one."""
         budgets = []
         if self._config.max_walltime:
-            budgets.append(self._config.max_walltime - (time.monotonic() - self._started))
+            budgets.append(self._config.max_walltime - self._spent())
         if self._config.total_timesteps and speed:
             budgets.append((self._config.total_timesteps - metrics["env_steps"]) / speed)
         return max(0.0, min(budgets)) if budgets else None

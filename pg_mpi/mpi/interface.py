@@ -57,7 +57,7 @@ class Collectives(Protocol):
     def gather_blocks(self, array: Array, each: int) -> list[Array] | None:
         """The 1-d arrays, of any length, of ``each`` ranks in rank order on the first of them; None elsewhere."""
 
-    def deal_blocks(self, blocks: list[Array], each: int) -> Array:
+    def scatter_blocks(self, blocks: list[Array], each: int) -> Array:
         """Send each rank its uint8 array, of any length, from the list that the first of its ``each`` ranks has."""
 
     def on_every(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -42,7 +42,7 @@ def run(
             world.on_root(launch_env.check_launch, world.size)
         code = main(world, argv)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
-        code = _tell(world, error)
+        code = _report_error(world, error)
     _leave(world, code)
 
 
@@ -69,11 +69,11 @@ def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
         try:
             code = main(argv)
         except Exception as error:
-            code = _tell(World(), error)
+            code = _report_error(World(), error)
     _leave(World(), code)
 
 
-def _tell(world: World, error: BaseException) -> int:
+def _report_error(world: World, error: BaseException) -> int:
     """Print an error and return its exit code, if all ranks raise it; else end the whole job."""
     line = reportable(error)
     if line is None:
@@ -84,7 +84,7 @@ def _tell(world: World, error: BaseException) -> int:
     if speaks:
         print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
     if not together or not _all_know(world):
-        world.abort(line.code)
+        _abort(world, line.code)
     return line.code
 
 
@@ -109,11 +109,16 @@ def _die(world: World, error: BaseException) -> NoReturn:
             world.abort(1)
         time.sleep(2)  # rank 0 ends the job
     text = "".join(traceback.format_exception(error))
-    sys.stdout.flush()
     print(f"{text}pg_mpi: rank {world.rank} of {world.size} failed: the whole job ends", file=sys.stderr, flush=True)
-    time.sleep(0.1)  # MPI_Abort does not wait until the launcher has forwarded the output
     code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
-    world.abort(code or 1)
+    _abort(world, code or 1)
+
+
+def _abort(world: World, code: int) -> NoReturn:
+    """End the whole job once its output is forwarded, for which MPI_Abort does not wait."""
+    sys.stdout.flush()
+    time.sleep(0.1)
+    world.abort(code)
 
 
 def _leave(world: World, code: int) -> NoReturn:

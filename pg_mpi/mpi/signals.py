@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
@@ -43,3 +44,17 @@ class StopFlag:
     def age(self) -> float:
         """Seconds since the first signal; 0 without one."""
         return time.monotonic() - self._at if self._at else 0.0
+
+
+class Until:
+    """``stop``, which also asks once ``clock()`` has reached ``end``."""
+
+    def __init__(self, stop: Stop, end: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stop, self._end, self._clock = stop, end, clock
+
+    def __bool__(self) -> bool:
+        return bool(self._stop) or self._clock() >= self._end
+
+    def age(self) -> float:
+        """As of ``stop``."""
+        return self._stop.age()

@@ -14,7 +14,7 @@ import time
 
 from pg_mpi.mpi.launch import launch_env
 
-LOOKS = 1.0  # seconds: maximum interval between two checks
+CHECK_EVERY = 1.0  # seconds: maximum interval between two checks
 LAST_WORDS = 1.25  # seconds for the other ranks to print their stacks: the first exit ends the job
 OVERDUE = 0.25  # seconds after the limit until faulthandler's C thread acts; less than LAST_WORDS
 START = 60.0  # seconds: minimum limit until the first feed
@@ -42,7 +42,7 @@ class Watchdog:
             _arm(self._limit + OVERDUE)
 
     def _watch(self) -> None:
-        pause, idle, feeds = min(LOOKS, self._limit / 10), 0.0, 0
+        pause, idle, feeds = min(CHECK_EVERY, self._limit / 10), 0.0, 0
         while idle < (limit := self._limit if feeds else max(self._limit, START)):
             # a call into C that holds the interpreter lock blocks this thread, but not faulthandler's C thread
             _arm(limit - idle + OVERDUE)

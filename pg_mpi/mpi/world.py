@@ -161,7 +161,7 @@ class World(ShrinkingWorld):
             return None
         return [array, *(self._receive(array.dtype, rank) for rank in self._others(each))]
 
-    def deal_blocks(self, blocks: list["Array"], each: int) -> "Array":
+    def scatter_blocks(self, blocks: list["Array"], each: int) -> "Array":
         """Scatter: a 1-d uint8 array, of any length, from the list of the first of every ``each`` ranks."""
         self.barrier()
         first = self.rank - self.rank % each

@@ -31,7 +31,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     """
     pinning.pin_threads()
     registry.check(config)
-    env_spec = registry.learn(config)
+    env_spec = registry.make_spec(config)
     factory.try_out(config, env_spec)
     learner, envs = _one_round(config, env_spec)
     parameters, slots, in_all = learner.policy.theta.size, len(learner.optimizer.state), ranks * len(envs)

@@ -12,7 +12,7 @@ from pg_mpi.env.interface import Environment
 from pg_mpi.learning.rollout import Env
 from pg_mpi.mpi.world import World
 
-LOOKS = 0.05  # seconds between checks for failed ranks
+CHECK_EVERY = 0.05  # seconds between checks for failed ranks
 
 
 class BuddyCopies:
@@ -23,23 +23,23 @@ class BuddyCopies:
         make_game: makes an emulator. This is slow, so the emulators that a failure needs are made beforehand.
 
     Attributes:
-        own, held: ``Env.state()`` by the env's index.
+        own, neighbours: ``Env.state()`` by the env's index.
     """
 
     def __init__(self, world: World, total: int, make_game: Callable[[], Environment]) -> None:
         self._world, self._total, self._make_game = world, total, make_game
         self._games: list[Environment] = []
         self.own: dict[int, Any] = {}
-        self.held: dict[int, Any] = {}
+        self.neighbours: dict[int, Any] = {}
 
     def exchange(self, envs: Iterable[Env]) -> None:
         """Store the envs' states, on all ranks or on none. Collective. Raises ``RankLost`` if on none."""
         own = {env.index: env.state() for env in envs}
-        held = self._world.shift(own)
+        neighbours = self._world.shift(own)
         self._world.agree()
-        self.own, self.held = own, held
+        self.own, self.neighbours = own, neighbours
 
-    def dealt(self, envs: list[Env], make_env: Callable[[int, Environment | None], Env]) -> list[Env]:
+    def redistributed(self, envs: list[Env], make_env: Callable[[int, Environment | None], Env]) -> list[Env]:
         """Distribute the envs of failed ranks and return this rank's envs, as stored: a list. Collective.
 
         Each goes to the rank with the fewest envs. It is a new one if both copies of its state were lost.
@@ -47,7 +47,7 @@ class BuddyCopies:
         """
         played = self._world.gather_all(sorted(self.own))
         left = sorted(set(range(self._total)).difference(*played))
-        offers = self._world.gather_all({index: self.held[index] for index in left if index in self.held})
+        offers = self._world.gather_all({index: self.neighbours[index] for index in left if index in self.neighbours})
         counts = [len(indices) for indices in played]
         for index in left:
             rank = counts.index(min(counts))
@@ -80,5 +80,5 @@ class StopOrLost:
         now = self._world.clock()
         if now < self._next:
             return False
-        self._next = now + LOOKS
+        self._next = now + CHECK_EVERY
         return self._world.broken()

@@ -124,7 +124,7 @@ def decode(arrays: Arrays, facts: dict[str, Any]) -> tuple[EnvStates, Replays]:
         return dict(zip(index, states, strict=True)), replays
 
 
-class Dealt:
+class Assignment:
     """Which rank of a run takes which envs and replay buffers of a saved run.
 
     Args:
@@ -151,14 +151,14 @@ class Dealt:
 
 
 def read_parts(
-    path: str, layout: Layout, dealt: Dealt, first: int, stop: int, with_replays: bool
+    path: str, layout: Layout, assignment: Assignment, first: int, stop: int, with_replays: bool
 ) -> tuple[EnvStates, Replays]:
     """Read the states of the ranks ``range(first, stop)`` from the parts of a checkpoint: as ``decode``.
 
     Raises ``CheckpointError`` if a part is damaged or lacks one, ``SystemFault`` if a part cannot be read.
     """
-    envs = dealt.envs(first, stop)
-    ranks = dealt.replays(first, stop) if with_replays else range(0)
+    envs = assignment.envs(first, stop)
+    ranks = assignment.replays(first, stop) if with_replays else range(0)
     states: EnvStates = {}
     replays: Replays = {}
     likely = envs.start * layout.parts // layout.envs  # elsewhere only if ranks were lost before
@@ -180,10 +180,10 @@ def first_envs(path: str, saved: Saved, count: int) -> EnvStates:
     layout = Layout.of(saved[1])
     if not layout:
         return decode(*saved)[0]
-    return read_parts(path, layout, Dealt(layout.envs, layout.ranks, layout.envs // count), 0, 1, False)[0]
+    return read_parts(path, layout, Assignment(layout.envs, layout.ranks, layout.envs // count), 0, 1, False)[0]
 
 
-class Held(NamedTuple):
+class GroupStates(NamedTuple):
     """What the first rank of a group has read for its group; the other ranks hold none.
 
     Attributes:
@@ -195,9 +195,9 @@ class Held(NamedTuple):
     blocks: list[NDArray[np.uint8]]
 
 
-def deal(world: Collectives, held: Held, learner: Learner, envs: Iterable[Env]) -> None:
+def scatter(world: Collectives, group_states: GroupStates, learner: Learner, envs: Iterable[Env]) -> None:
     """Send each rank of a group its states, and restore them. Collective: every rank must call this."""
-    states, replays = unpack(world.deal_blocks(held.blocks, held.group))
+    states, replays = unpack(world.scatter_blocks(group_states.blocks, group_states.group))
     with checking():
         for env in envs:
             env.restore(*states[env.index])

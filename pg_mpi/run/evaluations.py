@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run.trained_policy import Saved, TrainedPolicy
+from pg_mpi.run.trained_policy import SavedPolicy, TrainedPolicy
 
 NAME = "evaluations.json"
 GAMES = 20  # over all ranks
@@ -50,17 +51,29 @@ def best_checkpoint(folder: str) -> str:
     raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
 
 
-def evaluate(world: Collectives, config: TrainConfig, env_spec: EnvSpec, policy: Policy) -> tuple[float, int]:
-    """Play ``GAMES`` full games, the same ones each time, and return their mean score and number.
+def evaluate(
+    world: Collectives,
+    config: TrainConfig,
+    env_spec: EnvSpec,
+    policy: Policy,
+    stop: object = False,
+    progress: Callable[[], None] = lambda: None,
+) -> float | None:
+    """Play ``GAMES`` full games, the same ones each time, and return their mean score; None if ``stop`` became true.
 
-    No random stream of the training is used. Collective: every rank must call this.
+    No random stream of the training is used. ``progress()`` is called after each game of this rank. Collective: every
+    rank must call this.
     """
     weights = {"theta": policy.theta} | ({"running_norm": policy.norm.state} if policy.norm else {})
-    player = TrainedPolicy(Saved("", 0, config, env_spec, weights))
-    games = range(FIRST_GAME + world.rank, FIRST_GAME + max(GAMES, world.size), world.size)
-    scores = [player.play(game, config.seed)[0] for game in games]
-    total, count = world.sum_(np.array([sum(scores), len(scores)], dtype=np.float64))
-    return total / count, int(count)
+    player = TrainedPolicy(SavedPolicy("", 0, config, env_spec, weights))
+    total = np.zeros(1)
+    for game in range(FIRST_GAME + world.rank, FIRST_GAME + GAMES, world.size):
+        if stop:
+            break
+        total += player.play(game, config.seed, stop=stop)[0]
+        progress()
+    (stopped,) = world.any(stop)
+    return None if stopped else float(world.sum_(total)[0]) / GAMES
 
 
 def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) -> bool:

@@ -50,12 +50,22 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
         given: the names of the settings on the command line.
         damaged: checkpoints to skip.
     """
+    folder = RunFolder(config.folder)
+    try:
+        return _find_start(folder, config, given, ranks, damaged)
+    except BaseException:
+        folder.unlock()  # a caller in Python may try again
+        raise
+
+
+def _find_start(
+    folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
+) -> Start:
     registry.check(config)
     if config.policy != "usual":
         factory.own_policy(config)
     if config.track:
         check_extra("tensorboardX", "tensorboard", "--track tensorboard")
-    folder = RunFolder(config.folder)
     own = checkpoint_folder.candidates(folder.path)
     source = None if config.resume in ("auto", "never") else config.resume
     if own:
@@ -67,10 +77,10 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     if not source:
         config.check(ranks, given)
         _check_progress(folder, config, 0)
-        env_spec = registry.learn(config)
+        env_spec = registry.make_spec(config)
         factory.try_out(config, env_spec)
         if not _open_new(folder):
-            return find_start(config, given, ranks, damaged)
+            return _find_start(folder, config, given, ranks, damaged)
         return Start(config, folder, env_spec)
     try:
         path, arrays, facts = _load_newest(source, list(damaged))
@@ -89,7 +99,7 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     if own:
         checkpoint_folder.set_aside(folder.path, path)
     elif not _open_new(folder):
-        return find_start(config, given, ranks, damaged)
+        return _find_start(folder, config, given, ranks, damaged)
     return Start(config, folder, env_spec, path, (arrays, facts), Layout.of(facts))
 
 

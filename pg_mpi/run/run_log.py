@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pg_mpi import STARTED, __version__
@@ -31,6 +31,10 @@ class RunLog:
     is_open = False
     metrics: dict[str, Any] | None = None
 
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock``: as of ``World``."""
+        self._clock = clock
+
     def open(
         self, config: TrainConfig, folder: RunFolder, counters: Counters, facts: dict[str, Any]
     ) -> tuple[float, int]:
@@ -52,7 +56,7 @@ class RunLog:
         """Open the logs of a start that is already in ``config.json``, as a new rank 0 does."""
         self.is_open = True
         self._config, self._folder, self._counters = config, folder, counters
-        self._progress = Progress(config, STARTED, reaches_terminal(sys.stdout))
+        self._progress = Progress(config, lambda: self._clock() - STARTED, reaches_terminal(sys.stdout))
         self._tensorboard: TensorBoard | None = None
         with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)

@@ -6,13 +6,15 @@ from typing import cast
 from pg_mpi.config.errors import CheckpointError, warn
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.interface import Collectives
-from pg_mpi.run.env_states import Dealt, Held, decode, group_size, read_parts
+from pg_mpi.run.env_states import Assignment, GroupStates, decode, group_size, read_parts
 from pg_mpi.run.resume import Start, find_start
 from pg_mpi.run.saved_run import Saved
 
 
-def begin(world: Collectives, config: TrainConfig, given: Collection[str], hosts: int) -> tuple[Start, Held | None]:
-    """Find what the run starts from, and read the states of each group: (start, held), without a checkpoint None.
+def begin(
+    world: Collectives, config: TrainConfig, given: Collection[str], hosts: int
+) -> tuple[Start, GroupStates | None]:
+    """Find what the run starts from, and read the states of each group, None without a checkpoint.
 
     A checkpoint with a damaged part is skipped as one with a damaged file. Collective: every rank must call this.
     Raises ``UsageError``, ``CheckpointError``, ``SystemFault``, alike on all ranks.
@@ -35,20 +37,20 @@ def begin(world: Collectives, config: TrainConfig, given: Collection[str], hosts
             world.on_root(_refuse, start, str(error))
 
 
-def _read(start: Start, world: Collectives, hosts: int) -> Held:
+def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
     """The states for this rank's group, if it is the first of the group."""
     layout, ranks = start.layout, world.size
     group = group_size(start.config, ranks, hosts) if layout else ranks
     if world.rank % group:
-        return Held(group, [])
+        return GroupStates(group, [])
     envs, stop = ranks * start.config.envs_per_rank, min(world.rank + group, ranks)
     if layout:
-        dealt = Dealt(envs, layout.ranks, ranks)
-        states, replays = read_parts(str(start.path), layout, dealt, world.rank, stop, start.config.replay)
+        assignment = Assignment(envs, layout.ranks, ranks)
+        states, replays = read_parts(str(start.path), layout, assignment, world.rank, stop, start.config.replay)
     else:
         states, replays = decode(*cast(Saved, start.saved))
-        dealt = Dealt(envs, len(replays) or 1, ranks)
-    return Held(group, [dealt.block(rank, states, replays) for rank in range(world.rank, stop)])
+        assignment = Assignment(envs, len(replays) or 1, ranks)
+    return GroupStates(group, [assignment.block(rank, states, replays) for rank in range(world.rank, stop)])
 
 
 def _refuse(start: Start, line: str) -> None:

@@ -22,7 +22,7 @@ OWN = "package.module:name of the run's env, policy or features, which may be im
 MOST_NOOPS = 30  # at the start of games without sticky actions, which would all be the same otherwise
 
 
-class Saved(NamedTuple):
+class SavedPolicy(NamedTuple):
     """What a checkpoint says of its policy. It can be sent to other ranks.
 
     Attributes:
@@ -38,7 +38,7 @@ class Saved(NamedTuple):
     weights: Arrays
 
 
-def find(source: str, own: Collection[str] = ()) -> Saved:
+def find(source: str, own: Collection[str] = ()) -> SavedPolicy:
     """Read the newest good checkpoint of a run folder, or a checkpoint file.
 
     Args:
@@ -53,18 +53,19 @@ def find(source: str, own: Collection[str] = ()) -> Saved:
                 f"{source} holds no checkpoint: give a run folder that has one (see pg_mpi.status), or a file"
             )
         path, arrays, facts = found
-        config, env_spec = saved_run.config_of(path, facts), saved_run.env_spec_of(arrays, facts)
-        saved_run.check_size(config, env_spec, arrays)
+        config = saved_run.config_of(path, facts)
         for setting, name in vars(config).items():
             if names_foreign_code(setting, name) and name not in own:
                 raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
+        env_spec = saved_run.env_spec_of(arrays, facts)
+        saved_run.check_size(config, env_spec, arrays)
         registry.check(config)
         factory.try_out(config, env_spec)
         steps = saved_run.steps_of(facts)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     weights: Arrays = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
-    return Saved(path, steps, config, env_spec, weights)
+    return SavedPolicy(path, steps, config, env_spec, weights)
 
 
 class RandomPolicy:
@@ -96,7 +97,9 @@ class TrainedPolicy:
         sticky: as used.
     """
 
-    def __init__(self, saved: Saved, sticky: float | None = None, greedy: bool = False, random: bool = False) -> None:
+    def __init__(
+        self, saved: SavedPolicy, sticky: float | None = None, greedy: bool = False, random: bool = False
+    ) -> None:
         self.saved, self.sticky = saved, saved.config.sticky if sticky is None else sticky
         self._config = dataclasses.replace(saved.config, sticky=self.sticky)
         policy = factory.make_policy(saved.config, saved.env_spec)
@@ -110,19 +113,24 @@ class TrainedPolicy:
         return self.sticky == 0 and "sticky" not in inapplicable(self._config.env_id)
 
     def play(
-        self, game: int = 0, seed: int = 0, watch: Callable[[Environment, float], object] | None = None
+        self,
+        game: int = 0,
+        seed: int = 0,
+        watch: Callable[[Environment, float], object] | None = None,
+        stop: object = False,
     ) -> tuple[float, int]:
         """Play one whole game: (score, agent steps). The same ``game`` and ``seed`` give the same game.
 
         ``watch(environment, score)`` is called after each step of the policy; ``environment.rgb()`` is the screen.
+        If ``stop`` becomes true, the game ends there.
         """
         spec = self.saved.env_spec
         emulator = spec.make_game(self._config, stream(seed, EVALUATION_STICKY, game), watch is not None)
         with contextlib.closing(emulator):
-            return self._play(emulator, stream(seed, EVALUATION_ACTIONS, game), watch or (lambda *_: None))
+            return self._play(emulator, stream(seed, EVALUATION_ACTIONS, game), watch or (lambda *_: None), stop)
 
     def _play(
-        self, game: Environment, rng: np.random.Generator, watch: Callable[[Environment, float], object]
+        self, game: Environment, rng: np.random.Generator, watch: Callable[[Environment, float], object], stop: object
     ) -> tuple[float, int]:
         network, spec = self._network, self.saved.env_spec
         score: float = 0
@@ -133,7 +141,7 @@ class TrainedPolicy:
                 steps += 1
         encoder = spec.make_encoder(self._config)
         observation = encoder.start(game.screen)
-        while not game.over():
+        while not game.over() and not stop:
             action = network.likeliest(observation) if self._greedy else network.sample([observation], [rng])[0][1]
             score += game.step(spec.codes[action])
             steps += 1

@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import numpy as np
@@ -52,7 +52,7 @@ class Trainer:
         self._world = world
         pinning.pin_threads()
         where = places.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
-        start, held = begin(world, config, given, where["hosts"])
+        start, states = begin(world, config, given, where["hosts"])
         self.config = config = start.config
         self._folder, self._env_spec = start.folder, start.env_spec
         self._phases = PhaseTimer(world.clock)
@@ -70,16 +70,16 @@ class Trainer:
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
-        if held:
+        if states:
             run_state.restore(world, start.saved, self._learner, self.counters)
-            env_states.deal(world, held, self._learner, envs)
+            env_states.scatter(world, states, self._learner, envs)
         world.broadcast_(policy.theta)
         if policy.norm:
             world.broadcast_(policy.norm.state)
             policy.norm.refresh()
         self._player = Player(envs, start.env_spec.codes, config, self._phases)
         self._network = policy.expand()
-        self._run_log = RunLog()
+        self._run_log = RunLog(world.clock)
         before, self._restarts = world.on_root(self._open_run_log, where)
         self._group = saving.choose_group(world, config, where["hosts"], self._folder)
         self._checkpoints = saving.Saving(self._folder, config.keep_checkpoints, self._run_log.sync)
@@ -171,15 +171,18 @@ class Trainer:
         with self._phases("record"):
             self._run_log.write(metrics)
 
-    def keep(self) -> None:
-        """Check the weights and save the run, each when it is due."""
+    def after_update(self, stop: object = False, progress: Callable[[], None] = lambda: None) -> None:
+        """Check the weights, save and evaluate, each when it is due.
+
+        ``stop`` ends an evaluation before its time; ``progress()`` is called after each of its games.
+        """
         if self.counters.update % self.config.sync_check_every == 0:
             check_weights(self._world, self._learner.policy.theta, self.counters.update)
         evaluates = self.config.evaluate_every and self.counters.update % self.config.evaluate_every == 0
         if evaluates or self._save_is_due():
             self.save()
         if evaluates:
-            self._evaluate()
+            self._evaluate(stop, progress)
         if self._copies:
             self._copies.make_ahead()
 
@@ -197,11 +200,13 @@ class Trainer:
                 self._run_log.write_ranks(self._restarts, times)
             self._unsaved, self._has_saved, self._saved_at = 0, True, self._world.clock()
 
-    def _evaluate(self) -> None:
-        """Play full games with the policy that was just saved, and note the score."""
+    def _evaluate(self, stop: object, progress: Callable[[], None]) -> None:
+        """Play full games with the policy that was just saved, and note the score, unless ``stop`` became true."""
         with self._phases("record"):
-            score, games = evaluations.evaluate(self._world, self.config, self._env_spec, self._learner.policy)
-            self._world.on_root(self._run_log.evaluated, self.counters.env_steps, score, games)
+            policy = self._learner.policy
+            score = evaluations.evaluate(self._world, self.config, self._env_spec, policy, stop, progress)
+            if score is not None:
+                self._world.on_root(self._run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
 
     def _save_is_due(self) -> bool:
         """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""
@@ -222,6 +227,10 @@ class Trainer:
         if self._trace:
             self._trace.add(self.counters.update, self._phases, 0)
             self._trace.close()
+
+    def unlock(self) -> None:
+        """Give the run folder's lock back, which ``finish`` does too. Not collective."""
+        self._folder.unlock()
 
     # -- failed ranks -------------------------------------------------------------------------------------
 
@@ -257,13 +266,13 @@ class Trainer:
         self._has_saved = not unsaved_run
         if high != -low:
             raise RuntimeError(f"the surviving ranks are at different updates: {-low} to {high}")
-        self._player.envs = cast(BuddyCopies, self._copies).dealt(self._player.envs, self._make_env)
+        self._player.envs = cast(BuddyCopies, self._copies).redistributed(self._player.envs, self._make_env)
         written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
         if self._stats:  # the newest update may lack its report or checkpoint
             if written < self.counters.update:
                 self.report()
-            self.keep()
+            self.after_update()
 
     def _make_env(self, index: int, game: Environment | None = None) -> Env:
         """An env; restored later, or restarted after the current update with its own random streams."""

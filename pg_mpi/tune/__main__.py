@@ -21,7 +21,7 @@ from pg_mpi.files.provenance import facts_of
 from pg_mpi.files.run_folder import output_of
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
-from pg_mpi.mpi.signals import Stop, StopFlag
+from pg_mpi.mpi.signals import Stop, StopFlag, Until
 from pg_mpi.mpi.watchdog import Watchdog
 from pg_mpi.mpi.world import World
 from pg_mpi.tune import space, study
@@ -85,25 +85,12 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
             with contextlib.suppress(Exception):  # a display error must not fail a trial
                 board.refresh()
 
-    stopped = work(group, ours, plan, Until(stop, args.max_walltime), progress)
+    stopped = work(group, ours, plan, Until(stop, time.monotonic() + (args.max_walltime or math.inf)), progress)
     # No trial that is being played takes longer. Then the watchdog ends a job with a rank that does not come back.
     fed_until = time.monotonic() + args.budget
     world.meet(progress)
     (stopped,) = world.any(stopped)
     return cast(int, world.on_root(_close, board, plan, argv, world.size, stopped))
-
-
-class Until:
-    """Stop flag that is also set once the walltime is over."""
-
-    def __init__(self, stop: Stop, seconds: float | None) -> None:
-        self._stop, self._end = stop, time.monotonic() + (seconds or math.inf)
-
-    def __bool__(self) -> bool:
-        return bool(self._stop) or time.monotonic() > self._end
-
-    def age(self) -> float:
-        return self._stop.age()
 
 
 def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progress: Callable[[], None]) -> bool:

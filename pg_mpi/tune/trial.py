@@ -74,7 +74,7 @@ def play(
 
 def _play_on(group: World, trainer: Trainer, judge: Judge, stop: Stop, progress: Callable[[], None]) -> Outcome:
     while True:
-        if one_round(group, trainer, stop) is not None:  # a stop: the trainer itself has no limit set
+        if one_round(group, trainer, stop, progress) is not None:  # a stop: the trainer itself has no limit set
             return Outcome(STOPPED)
         progress()
         verdict = group.on_root(judge, trainer.seconds, trainer.counters.return_mean)

@@ -34,7 +34,7 @@ PARTS = {
     "count": "each update: counts of the round, check of the weights",
     "describe": "each start: hosts, cores, libraries",
     "save": "each save: the group's part, the weights, times of the ranks",
-    "resume": "each resume: find the parts, read and deal the group's",
+    "resume": "each resume: find the parts, read and scatter the group's",
 }
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "elastic", "replay", "track", "trace", "expect_ranks"}
@@ -97,7 +97,7 @@ class MadeUpWorld(Alone):
             for rank in range(min(each, self.size))
         ]
 
-    def deal_blocks(self, blocks, each):
+    def scatter_blocks(self, blocks, each):
         return blocks[0]
 
     def on_root(self, function, *args, asleep=False):
@@ -151,11 +151,11 @@ class Population:
             Path(self._layout.part(path, number)).touch()
 
     def resume(self):
-        """Find the checkpoint, and read and deal the states of rank 0's group."""
+        """Find the checkpoint, and read and scatter the states of rank 0's group."""
         trainer = self._trainer
-        begun, held = start.begin(self.world, self.config, self.given, self.hosts)
+        begun, states = start.begin(self.world, self.config, self.given, self.hosts)
         run_state.restore(self.world, begun.saved, trainer._learner, trainer.counters)
-        env_states.deal(self.world, held, trainer._learner, trainer._player.envs)
+        env_states.scatter(self.world, states, trainer._learner, trainer._player.envs)
         begun.folder.unlock()
 
 

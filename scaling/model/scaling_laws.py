@@ -167,8 +167,8 @@ def _left_out(law, ranks, sps):
     if len(set(ranks[kept])) < len(law.parameters):
         return None
     measured = float(np.median(sps[~kept]))
-    foretold = float(law.speed(law.coefficients(ranks[kept], sps[kept]), [last])[0])
-    return {"ranks": int(last), "measured": measured, "foretold": foretold, "error": foretold / measured - 1}
+    predicted = float(law.speed(law.coefficients(ranks[kept], sps[kept]), [last])[0])
+    return {"ranks": int(last), "measured": measured, "predicted": predicted, "error": predicted / measured - 1}
 
 
 def _needed(law, best, draws, target):

@@ -95,7 +95,7 @@ def measure(bench, hosts, folder, repeat):
                 "allreduce": row["phase_share"]["allreduce"],
                 "foretold_allreduce": predicted["allreduce_fraction"],
             }
-            speeds = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "foretold": float(predicted["sps"])}
+            speeds = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "predicted": float(predicted["sps"])}
             rows.append({**speeds, **{name: round(float(share), 4) for name, share in shares.items()}})
             print(rows[-1], file=sys.stderr, flush=True)
     return rows
@@ -119,9 +119,9 @@ def main():
         medians = {
             name: statistics.median(row[name] for row in group) for name in group[0] if name not in ("link", "hosts")
         }
-        error = statistics.median(row["foretold"] / row["sps"] - 1 for row in group)
+        error = statistics.median(row["predicted"] / row["sps"] - 1 for row in group)
         rows.append({"link": group[0]["link"], "hosts": group[0]["hosts"], **medians, "error": error})
-        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {medians['sps']:,.0f} steps/s, foretold {error:+.1%}")
+        print(f"{rows[-1]['hosts']} hosts, {rows[-1]['link']}: {medians['sps']:,.0f} steps/s, predicted {error:+.1%}")
     write_json(args.out, {"rows": rows, "turns": turns, **facts("tests/batch/links.py", sys.argv[1:])})
 
 

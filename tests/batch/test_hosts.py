@@ -96,7 +96,7 @@ def test_rank_0_writes_for_hosts_that_do_not_see_its_folder(hosts, tmp_path):
 
 
 #: The launcher, with less patience.
-LAUNCHER = "import sys; from pg_mpi.mpi.launch import launcher as l; l.GONE, l.LOOKS = 2, 0.5; sys.exit(l.main())"
+LAUNCHER = "import sys; from pg_mpi.mpi.launch import launcher as l; l.GONE, l.CHECK_EVERY = 2, 0.5; sys.exit(l.main())"
 
 
 def test_elastic_job_outlives_the_ranks_of_the_launchers_host(hosts, tmp_path):

@@ -52,6 +52,9 @@ def test_training_in_this_process_resumes_and_leaves_signals_and_the_lock(tmp_pa
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGTERM)
     assert api.train({**SETTINGS, "run_dir": "run"}) == "run"
+    with pytest.raises(UsageError, match="gamma 0.99 there, 0.9 here") as refused:
+        api.train({**SETTINGS, "run_dir": "run", "gamma": 0.9})
+    assert refused.traceback, "which keeps the frames of the call, and must not keep the lock"
     assert api.train({**SETTINGS, "run_dir": "run", "total_timesteps": 4096, "reproducible": False}) == "run"
     assert signal.getsignal(signal.SIGTERM) is before
     assert "resumed from run/checkpoints" in capsys.readouterr().out

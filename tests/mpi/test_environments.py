@@ -80,7 +80,7 @@ FEATURES = ["--sync", "steps", "--num-steps", 64, "--minibatch-size", 64, "--fea
 def test_custom_features_train_and_resume(tmp_path):
     path = {"PYTHONPATH": f"{ROOT}:{TESTS}"}
     whole, _ = train_and_resume(tmp_path, 2, *FEATURES, "own_features:Rows", budgets=(256, 640), **path)
-    refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 1), whole, **path)
+    refused = run(command(1, "pg_mpi.evaluate", "run", "--games", 1), whole)  # without a path to import it by
     assert "own_features:Rows to be imported and run: give --own" in one_line(refused)
 
 

@@ -63,7 +63,7 @@ def test_pong_has_one_colour_class_and_boxing_several():
 @pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway", "Seaquest"])
 def test_observations_of_other_games_are_sparse_and_change(name):
     env_id, rng = f"ALE/{name}-v5", np.random.default_rng(1)
-    spec = atari_spec.learn(config_of(name))
+    spec = atari_spec.make_spec(config_of(name))
     game, encoder = AtariGame(env_id, rng), spec.make_encoder(config_of(name))
     counts, changes, observation = [], 0, encoder.start(game.screen)
     for _ in range(500):

@@ -67,7 +67,7 @@ def advantages_of(trajectories, policy, config):
 def rollout_function(config, *names):
     """Return a function that plays one rollout of each env and returns the advantages."""
     policy = CustomPolicy(TablePolicy(), Categorical(2), 2, False, None, False)
-    specs = [registry.learn(config_of(f"own_envs:{name}")) for name in names]
+    specs = [registry.make_spec(config_of(f"own_envs:{name}")) for name in names]
     envs = [Env(index, config, each) for index, each in enumerate(specs)]
     player = Player(envs, specs[0].codes, config, PhaseTimer())
     return lambda: advantages_of(player.play(policy.expand(), round_length(config, 1)), policy, config)
@@ -96,7 +96,7 @@ def test_advantages_of_whole_episodes():
 
 @pytest.fixture(scope="module")
 def pong():
-    return registry.learn(config_of("ALE/Pong-v5"))
+    return registry.make_spec(config_of("ALE/Pong-v5"))
 
 
 def play_pong(pong, *flags):

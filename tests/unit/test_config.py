@@ -35,6 +35,7 @@ def test_numbers_and_durations():
         (["--sync", "stepz"], "--sync must be one of episode, steps (did you mean steps?)"),
         (["--hidden", "0"], "--hidden must be a whole number of at least 1, not '0'"),
         (["--hidden", "1.5"], "--hidden must be a whole number"),
+        (["--max-frames", "1e10"], "--max-frames must be a whole number of at least 1 and at most 2,147,483,647"),
         (["--total-timesteps", "-5"], "--total-timesteps must be a whole number of at least 1"),
         (["--learning-rate", "nan"], "--learning-rate must be a finite number above 0, not 'nan'"),
         (["--learning-rate", "inf"], "--learning-rate must be a finite number"),

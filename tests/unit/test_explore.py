@@ -60,7 +60,7 @@ def test_game_after_one_without_reward_has_a_preference():
 
 def test_game_after_a_rewarded_one_has_no_preference():
     config = config_of("Pong", "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
-    pong = atari_spec.learn(config)
+    pong = atari_spec.make_spec(config)
     env = Env(0, config, pong)
     (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(
         factory.make_policy(config, pong).expand(), RoundLength(299, math.inf)

@@ -23,7 +23,7 @@ def config_of(env_id, *flags):
 
 def spec_of(env_id, *flags):
     config = config_of(env_id, *flags)
-    return registry.learn(config), config
+    return registry.make_spec(config), config
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "FrozenLake-v1"])

@@ -94,7 +94,7 @@ METRICS = {"update": 7, "env_steps": 9000, "sps": 4321.0, "games": 12, "return_m
 
 def test_progress_lines_in_a_batch_log_have_no_control_characters():
     stream = io.StringIO()
-    progress = Progress(TrainConfig(log_interval=1000.0), 0.0, live=False, stream=stream)
+    progress = Progress(TrainConfig(log_interval=1000.0), float, live=False, stream=stream)
     progress.show(METRICS)
     progress.show(METRICS)  # within the log interval: no second line
     text = stream.getvalue()
@@ -104,7 +104,7 @@ def test_progress_lines_in_a_batch_log_have_no_control_characters():
 
 def test_live_progress_rewrites_one_line():
     stream = io.StringIO()
-    progress = Progress(TrainConfig(total_timesteps=18_000), 0.0, live=True, stream=stream)
+    progress = Progress(TrainConfig(total_timesteps=18_000), float, live=True, stream=stream)
     progress.show({**METRICS, "return_mean": None})
     first = stream.getvalue()
     assert first.count("\n") == 1 and first.endswith("\n"), "mpirun passes on whole lines only"

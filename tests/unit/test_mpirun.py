@@ -1,7 +1,9 @@
 """The mpirun that the launcher finds, its options, and the variables of launchers and batch systems."""
 
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -121,7 +123,9 @@ def test_batch_allocation_sets_slots_and_hosts(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PBS_JOBID", "8")
     monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
     (tmp_path / "nodes").write_text("one\none\ntwo\ntwo\n")
-    for name in {*mpirun.TOLD, *filter(lambda name: name.startswith(mpirun.TRANSPORTS), os.environ)} - {"PBS_JOBID"}:
+    for name in {*mpirun.FORWARDED, *filter(lambda name: name.startswith(mpirun.TRANSPORTS), os.environ)} - {
+        "PBS_JOBID"
+    }:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", "here")
     monkeypatch.setenv("UCX_TLS", "rc,sm")
@@ -130,6 +134,23 @@ def test_batch_allocation_sets_slots_and_hosts(tmp_path: Path, monkeypatch: pyte
     hosts = ["--host", "one:2,two:2", *(word for name in told for word in ("-x", name))]
     assert mpirun.mpirun_command(4, "mpirun") == ["mpirun", *hosts, "-n", "4"]
     assert mpirun.mpirun_command(5, "mpirun") == ["mpirun", *hosts, *oversubscribed, "-n", "5"]
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_launcher_waits_for_a_signal(monkeypatch, platform):
+    """macOS has no sigtimedwait."""
+    monkeypatch.setattr(launcher.sys, "platform", platform)
+    if platform == "darwin":
+        monkeypatch.delattr(signal, "sigtimedwait")
+    awaited = {signal.SIGUSR1, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    try:
+        assert launcher._next_signal(awaited, 0.01) is None
+        signal.pthread_kill(threading.get_ident(), signal.SIGHUP)
+        assert launcher._next_signal(awaited, 1.0) == signal.SIGHUP
+        assert launcher._next_signal(awaited, 0.01) is None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 LINES = [  # launcher, of which MPI, and the line that starts 64 ranks

@@ -137,7 +137,7 @@ def test_checkpoint_is_due_by_updates_or_by_the_clock(tmp_path):
             now[0] += 150.0
             saved.clear()
             trainer.learn(trainer.play())
-            trainer.keep()
+            trainer.after_update()
             assert bool(saved) == due
             if due:
                 save()
@@ -158,5 +158,5 @@ def test_env_lost_with_its_copy_is_made_after_the_current_update(tmp_path, monke
     trainer.learn(trainer.play())
     copies = BuddyCopies(World(), 2, lambda: None)
     copies.own = {0: trainer._player.envs[0].state()}
-    _, lost = copies.dealt(trainer._player.envs, trainer._make_env)
+    _, lost = copies.redistributed(trainer._player.envs, trainer._make_env)
     assert lost.index == 1 and lost.action_rng.random() == stream(0, ACTIONS, 1, update=1).random()

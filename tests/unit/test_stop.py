@@ -5,6 +5,7 @@ import pytest
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi.world import World
+from pg_mpi.run import evaluations
 from pg_mpi.run.trainer import Trainer
 
 SYNCS = {"episode": ["--games-per-update", "1"], "steps": ["--sync", "steps", "--num-steps", "96"]}
@@ -41,3 +42,19 @@ def test_interrupted_round_does_not_change_the_envs(tmp_path, sync):
             found, found_facts = env.state()
             assert found_facts == facts and all(np.array_equal(found[name], arrays[name]) for name in arrays)
     assert play_round(one) == play_round(other)
+
+
+def test_evaluation_ends_at_a_stop(tmp_path):
+    """Games of the evaluation are no games of the training, so nothing of it remains."""
+    trainer = Trainer(World(), *parse_train(["--run-dir", str(tmp_path), "--env-id", "CartPole-v1"]))
+    ended = []
+
+    def evaluate(stop):
+        ended.clear()
+        policy = trainer._learner.policy
+        return evaluations.evaluate(World(), trainer.config, trainer._env_spec, policy, stop, lambda: ended.append(1))
+
+    score = evaluate(False)
+    assert 8 < score < 60 and len(ended) == evaluations.GAMES == 20
+    assert evaluate(StopAfter(10)) is None
+    assert evaluate(False) == score

@@ -52,7 +52,7 @@ RUN_AGAIN = 75
 #: Signals sent for the 1st, 2nd, ... request to stop, and the number of the first request that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
-LOOKS = 5.0  # seconds between two checks for running ranks
+CHECK_EVERY = 5.0  # seconds between two checks for running ranks
 GONE = 60.0  # seconds for mpirun to forward the ranks' output and end after them
 LAST_WORDS = 5.0  # seconds for the end of the ranks' standard error
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h
@@ -98,8 +98,7 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
     errors = pass_on(cast(IO[bytes], job.stderr), sys.stderr.buffer)
     asked, ranks_seen = 0, math.inf
     while job.poll() is None:
-        came = signal.sigtimedwait(awaited, LOOKS)
-        received = came.si_signo if came else None
+        received = _next_signal(awaited, CHECK_EVERY)
         if needs_local_ranks and has_ranks(job.pid):
             ranks_seen = time.monotonic()
         if time.monotonic() - ranks_seen > GONE:
@@ -121,6 +120,16 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
     if job.returncode == 0 and asked >= KILLS:
         return 128 + signal.SIGTERM  # a killed mpirun of MPICH 4 exits with 0
     return job.returncode
+
+
+def _next_signal(awaited: set[signal.Signals], seconds: float) -> int | None:
+    """Wait for a blocked signal; None after ``seconds``, and on macOS sooner, which has no ``sigtimedwait``."""
+    if sys.platform != "darwin":
+        came = signal.sigtimedwait(awaited, seconds)
+        return came.si_signo if came else None
+    time.sleep(min(seconds, 0.1))
+    pending = signal.sigpending() & awaited
+    return signal.sigwait(pending) if pending else None
 
 
 def main(arguments: list[str] | None = None) -> int:

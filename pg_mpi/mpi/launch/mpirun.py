@@ -19,8 +19,8 @@ from pg_mpi.config.systems import BATCH_SYSTEMS, allocated_nodes, allocated_rank
 from pg_mpi.mpi.launch.kernel_files import content
 
 #: Environment variables that ranks on other nodes need.
-TOLD: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
-TOLD += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", *(system.job for system in BATCH_SYSTEMS))
+FORWARDED: tuple[str, ...] = ("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_LIBMPI", "MPI4PY_MPIABI", *THREAD_VARIABLES)
+FORWARDED += ("OPENBLAS_CORETYPE", "PG_MPI_COMMIT", "PG_MPI_NUMPY", *(system.job for system in BATCH_SYSTEMS))
 TRANSPORTS = ("UCX_", "FI_")  # settings of the libraries below MPI
 
 
@@ -85,7 +85,7 @@ def flavour(mpirun: str) -> Flavour | None:
     return _ask(mpirun, "--version")
 
 
-def _beside() -> str:
+def _own_mpirun() -> str:
     """Path of the mpirun of an MPI installed into this Python's environment."""
     return str(Path(sys.executable).parent / "mpirun")
 
@@ -93,7 +93,7 @@ def _beside() -> str:
 def _working() -> Iterator[str]:
     """Every mpirun that works: of this Python's environment, where mpi4py looks first too, then those on the PATH."""
     on_path = (os.path.join(folder, "mpirun") for folder in os.get_exec_path() if folder)
-    return filter(flavour, itertools.chain([_beside()], on_path))
+    return filter(flavour, itertools.chain([_own_mpirun()], on_path))
 
 
 def find_mpirun() -> str:
@@ -132,7 +132,7 @@ def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]
         # all its cores.
         # Processes that ssh starts on other nodes do not inherit this environment.
         options += ["--host", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
-        told = [name for name in os.environ if name in TOLD or name.startswith(TRANSPORTS)]
+        told = [name for name in os.environ if name in FORWARDED or name.startswith(TRANSPORTS)]
         options += [word for name in sorted(told) for word in ("-x", name)]
     crowded = ranks > (slots or usable_threads())
     if crowded:
@@ -156,7 +156,7 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
     options = []
     if kind and kind.name == "Open MPI":
         options = _openmpi_options(kind.major, ranks, nodes or {})
-        if mpirun == _beside() and "OMPI_MCA_btl" not in os.environ:
+        if mpirun == _own_mpirun() and "OMPI_MCA_btl" not in os.environ:
             options += ["--mca", "btl", "^ofi"]  # the wheel's one-sided transport; its start-up sleeps for a second
     elif nodes:
         options = ["-hosts", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
@@ -195,7 +195,7 @@ def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None
 def system_mpi() -> str | None:
     """Return the machine's mpirun if mpi4py loads the library that belongs to it, else None. Prints which."""
     mpirun = next(_working(), None)
-    if not mpirun or mpirun == _beside():
+    if not mpirun or mpirun == _own_mpirun():
         return None
     question = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
     loaded = _ask(sys.executable, "-c", f"{question}; print(MPI.Get_library_version())")

@@ -114,7 +114,7 @@ class Measuring:
             bench.report()
             if kept:
                 self.metrics = bench.metrics
-                bench.keep()
+                bench.after_update()
             steps += bench.played
             (up,) = self._switch.any(perf_counter() - begun >= self._seconds)
         return steps, perf_counter() - begun

@@ -150,7 +150,7 @@ class VirtualWorld:
         blocks = self._hub.meet(self.rank, array, list, each * len(array))
         return blocks[self.rank : self.rank + each] if self.rank % each == 0 else None
 
-    def deal_blocks(self, blocks, each):
+    def scatter_blocks(self, blocks, each):
         dealt = self._hub.meet(self.rank, blocks, list, sum(map(len, blocks)))
         return dealt[self.rank - self.rank % each][self.rank % each]
 
