@@ -145,7 +145,7 @@ def run(main, goes_on=False):
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, stop)
     try:
-        mpirun.ensure_home()
+        mpirun.set_environment()
         code = main(sys.argv[1:])
     except (UsageError, RuntimeError, RunError, OSError) as error:
         print(f"pg_mpi: error: {one_line(error) if isinstance(error, OSError) else error}", file=sys.stderr)

@@ -27,13 +27,13 @@ class AtariSpec:
 
     Attributes:
         scene: ``Scene`` of its screens.
-        active: mean fraction of foreground pixels; None if not measured.
+        active: mean fraction of foreground pixels.
         codes: ALE action code of each policy action.
     """
 
     scene: Scene
     codes: list[int]
-    active: float | None = None
+    active: float = 0.0
 
     sparse: ClassVar[bool] = True  # observations are sets of active inputs
     recovers: ClassVar[bool] = True  # an emulator that raises an exception is replaced by a new one
@@ -67,7 +67,7 @@ class AtariSpec:
         """Return lines for the banner: the actions, the features, then warnings."""
         planes = f" in {self.scene.colours} colour classes" if self.scene.colours > 1 else ""
         lines = [f"{len(self.codes)} actions", f"{config.features} features{planes}"]
-        if self.active is not None and self.active > CROWDED:
+        if self.active > CROWDED:
             lines.append(
                 f"{100 * self.active:.0f} % of the screen differs from its usual background (Pong: 0.5 %), for example "
                 "because it scrolls: sparse features hardly apply, and learning will be slow"
@@ -106,5 +106,4 @@ def restored(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> At
     classes = np.asarray(arrays["classes"], dtype=np.uint8)
     if classes.shape != (256,) or classes.max() >= 16:
         raise ValueError("invalid colour classes")
-    active = facts["active"]
-    return AtariSpec(Scene(backgrounds, classes), codes, None if active is None else float(active))
+    return AtariSpec(Scene(backgrounds, classes), codes, float(facts["active"]))

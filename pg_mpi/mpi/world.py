@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from pg_mpi.config.errors import UsageError
 from pg_mpi.mpi.failure_vote import FailureVote, PeerFailed
 from pg_mpi.mpi.launch import launch_env, stale_segments
-from pg_mpi.mpi.launch.mpirun import ensure_home
+from pg_mpi.mpi.launch.mpirun import set_environment
 from pg_mpi.mpi.ulfm import ShrinkingWorld
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class World(ShrinkingWorld):
 
 def connect(optional: bool = False) -> World:
     """Start MPI and return its ``World``; with ``optional``, a world of one if MPI cannot be loaded."""
-    ensure_home()
+    set_environment()
     if launch_env.is_first_on_host():
         stale_segments.remove()
     try:

@@ -245,5 +245,15 @@ def test_home_without_one_is_a_folder_that_nobody_can_make(monkeypatch: pytest.M
     """An MPI reads settings there, so it must not be /tmp."""
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    mpirun.ensure_home()
+    mpirun.set_environment()
     assert os.environ["HOME"] == "/nonexistent"
+
+
+@pytest.mark.parametrize("given, kept", [(None, "^ofi"), ("self,sm", "self,sm")])
+def test_slow_transport_of_the_wheel_is_left_out(monkeypatch: pytest.MonkeyPatch, given: str, kept: str) -> None:
+    monkeypatch.delenv("OMPI_MCA_btl")
+    if given:
+        monkeypatch.setenv("OMPI_MCA_btl", given)
+    monkeypatch.setattr(mpirun, "_own_mpirun", lambda: sys.executable)
+    mpirun.set_environment()
+    assert os.environ["OMPI_MCA_btl"] == kept  # noqa: SIM112 - as Open MPI spells it

@@ -45,7 +45,14 @@ from typing import IO, cast
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.mpi.launch.kernel_files import content
-from pg_mpi.mpi.launch.mpirun import ensure_home, is_elastic, launcher_for, start_command, system_mpi, usable_threads
+from pg_mpi.mpi.launch.mpirun import (
+    is_elastic,
+    launcher_for,
+    set_environment,
+    start_command,
+    system_mpi,
+    usable_threads,
+)
 from pg_mpi.mpi.launch.notices import pass_on
 
 RUN_AGAIN = 75
@@ -140,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--system-mpi", action="store_true", help="check whether the machine's own MPI works here")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")
     options = parser.parse_args(arguments)
-    ensure_home()
+    set_environment()
     if options.system_mpi:
         return 0 if system_mpi() else 1
     job = options.job[1:] if options.job[:1] == ["--"] else options.job

@@ -52,14 +52,18 @@ OPTIONS = {
 }
 
 
-def ensure_home() -> None:
-    """Set ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it.
+def set_environment() -> None:
+    """Set variables for an MPI library, and for the mpirun that this process starts.
 
-    Without a home it is a folder that does not exist, because an MPI reads settings there.
+    ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it. Without a home it is a folder that does
+    not exist, because an MPI reads settings there. An Open MPI in this Python's environment is the wheel: its
+    libfabric transport for one-sided communication, which pg_mpi does not use, sleeps for a second at the start.
     """
     if "HOME" not in os.environ:
         home = os.path.expanduser("~")
         os.environ["HOME"] = home if os.path.isdir(home) else NO_HOME
+    if os.path.exists(_own_mpirun()):
+        os.environ.setdefault("OMPI_MCA_btl", "^ofi")
 
 
 def parse_flavour(text: str) -> Flavour | None:
@@ -156,8 +160,6 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
     options = []
     if kind and kind.name == "Open MPI":
         options = _openmpi_options(kind.major, ranks, nodes or {})
-        if mpirun == _own_mpirun() and "OMPI_MCA_btl" not in os.environ:
-            options += ["--mca", "btl", "^ofi"]  # the wheel's one-sided transport; its start-up sleeps for a second
     elif nodes:
         options = ["-hosts", ",".join(f"{node}:{slots}" for node, slots in nodes.items())]
     hydra = Path(mpirun).with_name("mpiexec.hydra")
