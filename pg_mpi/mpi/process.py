@@ -116,7 +116,8 @@ def _die(world: World, error: BaseException) -> NoReturn:
 
 def _abort(world: World, code: int) -> NoReturn:
     """End the whole job once its output is forwarded, for which MPI_Abort does not wait."""
-    sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
     time.sleep(0.1)
     world.abort(code)
 

@@ -56,7 +56,8 @@ class RunLog:
         """Open the logs of a start that is already in ``config.json``, as a new rank 0 does."""
         self.is_open = True
         self._config, self._folder, self._counters = config, folder, counters
-        self._progress = Progress(config, lambda: self._clock() - STARTED, reaches_terminal(sys.stdout))
+        clock = self._clock  # not self, so that an object that nobody needs gives its lock back at once
+        self._progress = Progress(config, lambda: clock() - STARTED, reaches_terminal(sys.stdout))
         self._tensorboard: TensorBoard | None = None
         with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)

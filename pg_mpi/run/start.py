@@ -32,6 +32,7 @@ def begin(
             return start, world.on_every(_read, start, world, hosts)
         except CheckpointError as error:
             if start.layout is None:
+                start.folder.unlock()
                 raise
             damaged.append(start.path)
             world.on_root(_refuse, start, str(error))

@@ -29,6 +29,7 @@ from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.dividing import ranks_together
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
+from pg_mpi.run.resume import Start
 from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
 from pg_mpi.run.start import begin
@@ -53,7 +54,15 @@ class Trainer:
         pinning.pin_threads()
         where = places.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
         start, states = begin(world, config, given, where["hosts"])
-        self.config = config = start.config
+        try:
+            self._set_up(start, states, where, parts)
+        except BaseException:
+            start.folder.unlock()  # a caller in Python may try again
+            raise
+
+    def _set_up(self, start: Start, states: env_states.GroupStates | None, where: dict[str, Any], parts: Any) -> None:
+        world, config = self._world, start.config
+        self.config = config
         self._folder, self._env_spec = start.folder, start.env_spec
         self._phases = PhaseTimer(world.clock)
         policy: Policy = parts.make_policy(config, start.env_spec)
@@ -176,15 +185,19 @@ class Trainer:
 
         ``stop`` ends an evaluation before its time; ``progress()`` is called after each of its games.
         """
-        if self.counters.update % self.config.sync_check_every == 0:
-            check_weights(self._world, self._learner.policy.theta, self.counters.update)
-        evaluates = self.config.evaluate_every and self.counters.update % self.config.evaluate_every == 0
-        if evaluates or self._save_is_due():
-            self.save()
-        if evaluates:
+        if self._save_when_due():
             self._evaluate(stop, progress)
         if self._copies:
             self._copies.make_ahead()
+
+    def _save_when_due(self) -> bool:
+        """Check the weights and save, each when it is due; returns whether an evaluation is due."""
+        if self.counters.update % self.config.sync_check_every == 0:
+            check_weights(self._world, self._learner.policy.theta, self.counters.update)
+        evaluates = self.config.evaluate_every > 0 and self.counters.update % self.config.evaluate_every == 0
+        if evaluates or self._save_is_due():
+            self.save()
+        return evaluates
 
     def save(self) -> None:
         """Write a checkpoint of the whole run, after a check that all ranks hold equal weights."""
@@ -272,7 +285,7 @@ class Trainer:
         if self._stats:  # the newest update may lack its report or checkpoint
             if written < self.counters.update:
                 self.report()
-            self.after_update()
+            self._save_when_due()
 
     def _make_env(self, index: int, game: Environment | None = None) -> Env:
         """An env; restored later, or restarted after the current update with its own random streams."""

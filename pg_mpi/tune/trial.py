@@ -59,7 +59,11 @@ def play(
     begun = now()
     group.clock = lambda: STARTED + now() - begun  # each trial counts its own seconds
     try:
-        outcome = _play_on(group, Trainer(group, config, given), judge, stop, progress)
+        trainer = Trainer(group, config, given)
+        try:
+            outcome = _play_on(group, trainer, judge, stop, progress)
+        finally:
+            trainer.unlock()
     except Exception as error:
         group.failed(error)
         fault = reportable(error)

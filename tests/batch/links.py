@@ -93,7 +93,7 @@ def measure(bench, hosts, folder, repeat):
             )
             shares = {
                 "allreduce": row["phase_share"]["allreduce"],
-                "foretold_allreduce": predicted["allreduce_fraction"],
+                "predicted_allreduce": predicted["allreduce_fraction"],
             }
             speeds = {"link": link, "hosts": row["ranks"], "sps": row["sps"], "predicted": float(predicted["sps"])}
             rows.append({**speeds, **{name: round(float(share), 4) for name, share in shares.items()}})

@@ -53,11 +53,12 @@ def test_metrics_hold_no_infinity(tmp_path):
 def test_error_of_a_read_does_not_empty_the_metrics(tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     path.write_text(line(1))
-    monkeypatch.setattr("builtins.open", failing(errno.EIO))
+    fail, whole = failing(errno.EIO), open
+    monkeypatch.setattr("builtins.open", lambda name, mode: fail() if mode == "rb" else whole(name, mode))
     with pytest.raises(OSError, match="Input/output"):
         MetricsLog(str(path), 1)
     monkeypatch.undo()
-    assert path.read_text() == line(1)
+    assert path.read_text() == line(1) and os.listdir(tmp_path) == ["metrics.jsonl"]
 
 
 def test_error_of_a_read_does_not_erase_the_starts(tmp_path, monkeypatch):

@@ -251,9 +251,11 @@ def test_home_without_one_is_a_folder_that_nobody_can_make(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("given, kept", [(None, "^ofi"), ("self,sm", "self,sm")])
 def test_slow_transport_of_the_wheel_is_left_out(monkeypatch: pytest.MonkeyPatch, given: str, kept: str) -> None:
-    monkeypatch.delenv("OMPI_MCA_btl")
-    if given:
-        monkeypatch.setenv("OMPI_MCA_btl", given)
-    monkeypatch.setattr(mpirun, "_own_mpirun", lambda: sys.executable)
+    assert mpirun._is_wheel()
+    monkeypatch.setenv("OMPI_MCA_btl", given or "")  # to restore it
+    if not given:
+        monkeypatch.delenv("OMPI_MCA_btl")
     mpirun.set_environment()
     assert os.environ["OMPI_MCA_btl"] == kept  # noqa: SIM112 - as Open MPI spells it
+    monkeypatch.setenv("MPI4PY_LIBMPI", "/usr/lib/libmpi.so")
+    assert not mpirun._is_wheel()

@@ -56,5 +56,5 @@ def test_evaluation_ends_at_a_stop(tmp_path):
 
     score = evaluate(False)
     assert 8 < score < 60 and len(ended) == evaluations.GAMES == 20
-    assert evaluate(StopAfter(10)) is None
+    assert evaluate(StopAfter(10)) is None and len(ended) <= 2
     assert evaluate(False) == score

