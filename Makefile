@@ -38,7 +38,7 @@ test-games: $(STAMP)  ## play, train and resume every game of ale-py
 
 test-torch: $(STAMP)  ## test the example policy in torch (installs torch: gigabytes)
 	@$(PY) -c 'import torch' 2>/dev/null || $(PIP) '.[torch]'
-	@$(PY) -m pytest tests/torch $(ARGS)
+	@$(PY) -m pytest tests/torch_policy $(ARGS)
 
 test-workshop: $(STAMP)  ## run every command of the workshop's lessons at full length (a quarter of an hour)
 	@[ -x .venv/bin/py-spy ] || $(PIP) '.[profile]'

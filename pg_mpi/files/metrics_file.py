@@ -186,7 +186,8 @@ class TensorBoard:
 
         make_folder(folder)
         self._proto, self._flushed = event_pb2, time.monotonic()
-        self._writer = EventsWriter(os.path.join(folder, "events"))
+        # The library names a file by its second and overwrites the one of a start in the same second.
+        self._writer = EventsWriter(os.path.join(folder, "events"), f".{len(os.listdir(folder))}")
         if env_steps:
             self._add(step=env_steps + 1, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
 
