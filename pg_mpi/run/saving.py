@@ -45,14 +45,40 @@ def _digest(folder: RunFolder) -> bytes:
 
 
 class Saving:
-    """Writes the checkpoints of a run.
+    """The checkpoints of a run since its start: when one is due, and its writing.
 
     Args:
+        group: of ``choose_group``.
+        clock: as of ``World``.
         sync: makes the metrics durable. Called on rank 0, before each checkpoint.
+
+    Attributes:
+        unsaved: updates since the last checkpoint.
+        begun: whether this start has written a checkpoint.
     """
 
-    def __init__(self, folder: RunFolder, keep: int, sync: Callable[[], None]) -> None:
-        self._folder, self._keep, self._sync = folder, keep, sync
+    def __init__(
+        self, folder: RunFolder, config: TrainConfig, group: int, clock: Callable[[], float], sync: Callable[[], None]
+    ) -> None:
+        self._folder, self._group, self._clock, self._sync = folder, group, clock, sync
+        self._every, self._keep = config.checkpoint_every, config.keep_checkpoints
+        self.unsaved, self.begun, self._saved_at = 0, False, clock()
+
+    def is_due(self, world: Collectives) -> bool:
+        """Whether a checkpoint is due, by updates or by rank 0's clock; alike on all ranks. Collective."""
+        if isinstance(self._every, int):
+            return self.unsaved >= self._every
+        late = world.rank == 0 and self._clock() - self._saved_at >= self._every
+        return self.unsaved > 0 and world.any(late)[0]
+
+    def agree(self, world: Collectives) -> None:
+        """After a lost rank, count what is unsaved on any rank as unsaved. Collective."""
+        self.unsaved, new = map(int, world.max_(np.array([self.unsaved, not self.begun])))
+        self.begun = not new
+
+    def layout(self, world: Collectives, envs: int) -> Layout:
+        """The parts of a checkpoint of ``envs`` envs in all."""
+        return Layout(envs, world.size, min(self._group, world.size))
 
     def write(self, world: Collectives, env_steps: int, whole: Saved, states: Saved | None, layout: Layout) -> None:
         """Write the checkpoint after ``env_steps``. Collective: every rank must call this.
@@ -72,6 +98,7 @@ class Saving:
         elif states:
             arrays, facts = arrays | states[0], facts | states[1]
         world.on_root(self._commit, path, arrays, facts)
+        self.unsaved, self.begun, self._saved_at = 0, True, self._clock()
 
     def _prepare(self, path: str, arrays: dict[str, Any], env_steps: int, layout: Layout) -> None:
         self._sync()

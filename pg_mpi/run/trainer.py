@@ -24,7 +24,7 @@ from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run import env_states, evaluations, factory, places, rank_times, run_state, saving
+from pg_mpi.run import env_states, evaluations, factory, places, rank_times, run_state
 from pg_mpi.run.checks import check_gradient, check_weights
 from pg_mpi.run.counters import Counters
 from pg_mpi.run.dividing import ranks_together
@@ -32,6 +32,7 @@ from pg_mpi.run.elastic import BuddyCopies, StopOrLost
 from pg_mpi.run.resume import Start
 from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
+from pg_mpi.run.saving import Saving, choose_group
 from pg_mpi.run.start import begin
 from pg_mpi.run.throughput import Throughput
 
@@ -47,6 +48,9 @@ class Trainer:
     Attributes:
         config: the settings, with the actual number of envs per rank.
         counters: the run's counters, equal on all ranks.
+        env_spec, learner, player: what the run plays, learns with and plays with.
+        network: the policy's current weights, for ``player``.
+        phases: the seconds of the phases of this update.
     """
 
     def __init__(self, world: World, config: TrainConfig, given: Collection[str], parts: Any = factory) -> None:
@@ -63,16 +67,13 @@ class Trainer:
     def _set_up(self, start: Start, states: env_states.GroupStates | None, where: dict[str, Any], parts: Any) -> None:
         world, config = self._world, start.config
         self.config = config
-        self._folder, self._env_spec = start.folder, start.env_spec
-        self._phases = PhaseTimer(world.clock)
+        self.env_spec, self._folder = start.env_spec, start.folder
+        self.phases = PhaseTimer(world.clock)
         policy: Policy = parts.make_policy(config, start.env_spec)
-        self._learner: Learner = parts.make_learner(
-            config, policy, world, self._phases, ranks_together(world, config, where["hosts"])
+        self.learner: Learner = parts.make_learner(
+            config, policy, world, self.phases, ranks_together(world, config, where["hosts"])
         )
         self.counters = Counters()
-        self._unsaved = 0  # updates since the last checkpoint
-        self._has_saved = False  # since this start
-        self._saved_at = world.clock()
         self._stats: dict[str, Any] | None = None  # metrics of the newest update
         self._flops = 0  # of this rank's sampling since it started
         self._played = 0  # steps of this rank in the newest round
@@ -80,22 +81,22 @@ class Trainer:
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
         if states:
-            run_state.restore(world, start.saved, self._learner, self.counters)
-            env_states.scatter(world, states, self._learner, envs)
+            run_state.restore(world, start.saved, self.learner, self.counters)
+            env_states.scatter(world, states, self.learner, envs)
         world.broadcast_(policy.theta)
         if policy.norm:
             world.broadcast_(policy.norm.state)
             policy.norm.refresh()
-        self._player = Player(envs, start.env_spec.codes, config, self._phases)
-        self._network = policy.expand()
+        self.player = Player(envs, start.env_spec.codes, config, self.phases)
+        self.network = policy.expand()
         self._run_log = RunLog(world.clock)
         before, self._restarts = world.on_root(self._open_run_log, where)
-        self._group = saving.choose_group(world, config, where["hosts"], self._folder)
-        self._checkpoints = saving.Saving(self._folder, config.keep_checkpoints, self._run_log.sync)
+        group = choose_group(world, config, where["hosts"], self._folder)
+        self._saving = Saving(self._folder, config, group, world.clock, self._run_log.sync)
         self._trace = self._open_trace(platform.node()) if config.trace else None
-        self._throughput = Throughput(world, self._phases, before, self.counters.env_steps)
+        self._throughput = Throughput(world, self.phases, before, self.counters.env_steps)
         if world.rank == 0:
-            self._run_log.banner(self._env_spec, policy, start.path)
+            self._run_log.banner(self.env_spec, policy, start.path)
         self._copies: BuddyCopies | None = None
         if config.elastic:
             self._copies = BuddyCopies(
@@ -111,7 +112,7 @@ class Trainer:
     @property
     def skipped_in_row(self) -> int:
         """The number of newest updates in a row with a gradient that was not finite."""
-        return self._learner.skipped_in_row
+        return self.learner.skipped_in_row
 
     # -- operations of the loop ---------------------------------------------------------------------------
 
@@ -124,43 +125,43 @@ class Trainer:
         if self._copies:
             stop = StopOrLost(stop, self._world)
         length = round_length(self.config, self._envs_in_all, self.counters.recent)
-        before = [env.state() for env in self._player.envs]
-        with self._phases.around("play"):
-            trajectories = self._player.play(self._network, length, stop)
-        with self._phases("wait"):  # for the slowest rank
+        before = [env.state() for env in self.player.envs]
+        with self.phases.around("play"):
+            trajectories = self.player.play(self.network, length, stop)
+        with self.phases("wait"):  # for the slowest rank
             (stopped,) = self._world.any(stop)
         if stopped:
-            for env, state in zip(self._player.envs, before):
+            for env, state in zip(self.player.envs, before):
                 env.restore(*state)
-            self._phases.clear()
+            self.phases.clear()
             return None
         self._played = sum(t.length for t in trajectories)
         active = sum(int(t.counts.sum()) for t in trajectories)
-        self._flops += self._network.flops(self._played, active)
+        self._flops += self.network.flops(self._played, active)
         return trajectories
 
     def learn(self, trajectories: list[Trajectory]) -> None:
         """Run one update on a round of ``play`` and count it, on all ranks or on none."""
-        envs = self._player.envs
-        with self._phases("allreduce"):
+        envs = self.player.envs
+        with self.phases("allreduce"):
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
         anneal = annealing(self.config, self.counters.anneal_steps)
         rate = anneal * rate_factor(self.config, counts.env_steps)
-        self._stats = self._learner.update(groups, anneal, rate, self._keep_in_memory)
-        check_gradient(self._learner.skipped_in_row, self.counters.update + 1)
+        self._stats = self.learner.update(groups, anneal, rate, self._keep_in_memory)
+        check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
         done = annealed(self.config, counts.env_steps)
         self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, done)
-        self._unsaved += 1
+        self._saving.unsaved += 1
         self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
-        with self._phases("inference"):
-            self._learner.refresh(self._network)
+        with self.phases("inference"):
+            self.learner.refresh(self.network)
 
     def report(self) -> None:
         """Write this update's metrics and print the progress."""
-        counters, learner = self.counters, self._learner
+        counters, learner = self.counters, self.learner
         if self._trace:
-            self._trace.add(counters.update, self._phases, self._played)
+            self._trace.add(counters.update, self.phases, self._played)
         timing = self._throughput.read(counters.env_steps, self._flops + learner.flops)
         if self._world.rank:
             return
@@ -177,7 +178,7 @@ class Trainer:
             "restarts": self._restarts,
             "skipped_updates": learner.skipped,
         }
-        with self._phases("record"):
+        with self.phases("record"):
             self._run_log.write(metrics)
 
     def after_update(self, stop: object = False, progress: Callable[[], None] = lambda: None) -> None:
@@ -193,52 +194,43 @@ class Trainer:
     def _save_when_due(self) -> bool:
         """Check the weights and save, each when it is due; returns whether an evaluation is due."""
         if self.counters.update % self.config.sync_check_every == 0:
-            check_weights(self._world, self._learner.policy.theta, self.counters.update)
+            check_weights(self._world, self.learner.policy.theta, self.counters.update)
         evaluates = self.config.evaluate_every > 0 and self.counters.update % self.config.evaluate_every == 0
-        if evaluates or self._save_is_due():
+        if evaluates or self._saving.is_due(self._world):
             self.save()
         return evaluates
 
     def save(self) -> None:
         """Write a checkpoint of the whole run, after a check that all ranks hold equal weights."""
-        with self._phases("record"):
-            learner, envs = self._learner, self._player.envs
+        with self.phases("record"):
+            learner, envs = self.learner, self.player.envs
             check_weights(self._world, learner.policy.theta, self.counters.update)
-            layout = env_states.Layout(self._envs_in_all, self._world.size, min(self._group, self._world.size))
-            whole = run_state.collect(self.config, self._env_spec, learner, self.counters)
+            layout = self._saving.layout(self._world, self._envs_in_all)
+            whole = run_state.collect(self.config, self.env_spec, learner, self.counters)
             states = env_states.gather(self._world, envs, learner.replay_state(), layout.group)
-            self._checkpoints.write(self._world, self.counters.env_steps, whole, states, layout)
+            self._saving.write(self._world, self.counters.env_steps, whole, states, layout)
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._world.rank == 0:
                 self._run_log.write_ranks(self._restarts, times)
-            self._unsaved, self._has_saved, self._saved_at = 0, True, self._world.clock()
 
     def _evaluate(self, stop: object, progress: Callable[[], None]) -> None:
         """Play full games with the policy that was just saved, and note the score, unless ``stop`` became true."""
-        with self._phases("record"):
-            policy = self._learner.policy
-            score = evaluations.evaluate(self._world, self.config, self._env_spec, policy, stop, progress)
+        with self.phases("record"):
+            policy = self.learner.policy
+            score = evaluations.evaluate(self._world, self.config, self.env_spec, policy, stop, progress)
             if score is not None:
                 self._world.on_root(self._run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
 
-    def _save_is_due(self) -> bool:
-        """Whether a checkpoint is due, by the number of updates or by rank 0's clock; the same on all ranks."""
-        every = self.config.checkpoint_every
-        if isinstance(every, int):
-            return self._unsaved >= every
-        late = self._world.rank == 0 and self._world.clock() - self._saved_at >= every
-        return self._unsaved > 0 and self._world.any(late)[0]
-
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save what is not saved, print the reason and the time since a signal; mark the folder DONE if finished."""
-        if self._unsaved or not self._has_saved:
+        if self._saving.unsaved or not self._saving.begun:
             self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
         self._world.on_root(self._run_log.close, reason, finished, waited)
         if self._copies:
             self._world.agree()  # else some ranks leave while others wait for them
         if self._trace:
-            self._trace.add(self.counters.update, self._phases, 0)
+            self._trace.add(self.counters.update, self.phases, 0)
             self._trace.close()
 
     def unlock(self) -> None:
@@ -250,8 +242,8 @@ class Trainer:
     def _keep_in_memory(self) -> None:
         """With ``--elastic``, copy the envs' states to another rank. Collective."""
         if self._copies:
-            with self._phases("record"):
-                self._copies.exchange(self._player.envs)
+            with self.phases("record"):
+                self._copies.exchange(self.player.envs)
 
     def survive(self, error: Exception) -> bool:
         """Discard the round and continue without failed ranks; False if ``error`` is not a rank failure.
@@ -269,17 +261,16 @@ class Trainer:
         return False
 
     def _shrink(self, begun: float) -> None:
-        world, learner = self._world, self._learner
+        world, learner = self._world, self.learner
         lost = world.shrink()
-        self._phases.clear()
+        self.phases.clear()
         learner.restore(learner.kept)
         update = self.counters.update
-        mine = np.array([update, -update, self._unsaved, not self._has_saved])
-        high, low, self._unsaved, unsaved_run = map(int, world.max_(mine))
-        self._has_saved = not unsaved_run
+        high, low = map(int, world.max_(np.array([update, -update])))
+        self._saving.agree(world)
         if high != -low:
             raise RuntimeError(f"the surviving ranks are at different updates: {-low} to {high}")
-        self._player.envs = cast(BuddyCopies, self._copies).redistributed(self._player.envs, self._make_env)
+        self.player.envs = cast(BuddyCopies, self._copies).redistributed(self.player.envs, self._make_env)
         written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
         if self._stats:  # the newest update may lack its report or checkpoint
@@ -289,7 +280,7 @@ class Trainer:
 
     def _make_env(self, index: int, game: Environment | None = None) -> Env:
         """An env; restored later, or restarted after the current update with its own random streams."""
-        return Env(index, self.config, self._env_spec, game, self.counters.update)
+        return Env(index, self.config, self.env_spec, game, self.counters.update)
 
     def _log_loss(self, lost: list[int], begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""

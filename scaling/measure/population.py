@@ -122,14 +122,14 @@ class Population:
         self._trajectories = self._trainer.play()
         self._trainer.learn(self._trajectories)
         self.world = MadeUpWorld(0, size)
-        self._trainer._folder.unlock()  # ``resume`` locks it
-        self._layout = env_states.Layout(size * self.config.envs_per_rank, size, self.group)
-        self._saving = saving.Saving(RunFolder(folder), 3, lambda: None)
+        self._trainer.unlock()  # ``resume`` locks it
+        self._saving = saving.Saving(RunFolder(folder), self.config, self.group, time.monotonic, lambda: None)
+        self._layout = self._saving.layout(self.world, size * self.config.envs_per_rank)
 
     def count(self):
         """The counts of a round, and the check of the weights."""
-        round_counts.count_round(self.world, self._trainer._player.envs, self._trajectories)
-        checks.check_weights(self.world, self._trainer._learner.policy.theta, 1)
+        round_counts.count_round(self.world, self._trainer.player.envs, self._trajectories)
+        checks.check_weights(self.world, self._trainer.learner.policy.theta, 1)
 
     def describe(self):
         """The facts of a start."""
@@ -138,8 +138,8 @@ class Population:
     def save(self):
         """Rank 0's part of a checkpoint, the weights, and the times of the ranks."""
         trainer = self._trainer
-        envs, learner = trainer._player.envs, trainer._learner
-        whole = run_state.collect(self.config, trainer._env_spec, learner, trainer.counters)
+        envs, learner = trainer.player.envs, trainer.learner
+        whole = run_state.collect(self.config, trainer.env_spec, learner, trainer.counters)
         states = env_states.gather(self.world, envs, None, self.group)
         self._saving.write(self.world, trainer.counters.env_steps, whole, states, self._layout)
         rank_times.summary(self.world, {"play": 1.0, "wait": 0.1})
@@ -154,8 +154,8 @@ class Population:
         """Find the checkpoint, and read and scatter the states of rank 0's group."""
         trainer = self._trainer
         begun, states = start.begin(self.world, self.config, self.given, self.hosts)
-        run_state.restore(self.world, begun.saved, trainer._learner, trainer.counters)
-        env_states.scatter(self.world, states, trainer._learner, trainer._player.envs)
+        run_state.restore(self.world, begun.saved, trainer.learner, trainer.counters)
+        env_states.scatter(self.world, states, trainer.learner, trainer.player.envs)
         begun.folder.unlock()
 
 

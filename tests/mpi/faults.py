@@ -37,11 +37,11 @@ def inject(fault, rank):
         if fault == "greedy loop":
             sum(range(10**15))  # in C, without releasing the GIL
         if fault == "nan_weights":
-            self._learner.policy.theta[12345:] = float("nan")
+            self.learner.policy.theta[12345:] = float("nan")
         if fault == "small files":
             resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
         if fault in ("weights", "weights0"):
-            self._learner.policy.theta[123] += 1e-7
+            self.learner.policy.theta[123] += 1e-7
         if fault == "usage":
             from pg_mpi.config.errors import UsageError
 
@@ -59,7 +59,7 @@ def inject_nan(rank, updates):
     remaining = set(updates)
 
     def faulty(self, trajectories):
-        self._learner.policy.update = self.counters.update + 1
+        self.learner.policy.update = self.counters.update + 1
         learn(self, trajectories)
 
     def with_nan(self, theta, x, hidden, d_outputs, out):
@@ -100,7 +100,7 @@ def inject_signals(rank, phase, number, count=1, target=1):
             os.kill(os.getpid(), number)
 
     def faulty_play(self, stop=False):
-        self._phases.update = self.counters.update + 1
+        self.phases.update = self.counters.update + 1
         return play(self, stop)
 
     def faulty_enter(self, name):

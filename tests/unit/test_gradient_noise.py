@@ -43,7 +43,7 @@ def test_metrics_of_a_run(tmp_path, flags, groups):
     """Three envs, which are groups with ``--reproducible``. The gradients of the first minibatch count."""
     flags = [*flags, "--env-id", "CartPole-v1", "--envs-per-rank", "3", "--num-steps", "64", "--hidden", "4"]
     trainer = Trainer(World(), *parse_train([*flags, "--minibatch-size", "96", "--run-dir", str(tmp_path / "run")]))
-    parts, (source,) = [], trainer._learner.sources
+    parts, (source,) = [], trainer.learner.sources
     add = source._add_gradient
 
     def add_gradient(batch, chosen, buffers):

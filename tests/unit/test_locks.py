@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import time
 
 import numpy as np
 import pytest
 from os_errors import failing
 
 from pg_mpi.config.errors import RunError, SystemFault, reportable
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import atomic_file, folder_lock
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.run_folder import RunFolder
@@ -36,7 +38,7 @@ def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
 def test_temporary_file_removed_by_who_took_the_folder_over(tmp_path, monkeypatch, taken, error, match):
     folder = RunFolder(str(tmp_path / "run"))
     folder.open()
-    saver = saving.Saving(folder, 3, lambda: None)
+    saver = saving.Saving(folder, TrainConfig(), 1, time.monotonic, lambda: None)
 
     def replace(source, target):
         if taken:

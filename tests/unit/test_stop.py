@@ -36,9 +36,9 @@ def play_round(trainer):
 def test_interrupted_round_does_not_change_the_envs(tmp_path, sync):
     one, other = make_trainer(tmp_path / "one", sync), make_trainer(tmp_path / "other", sync)
     for times in (0, 1, 50):
-        before = [env.state() for env in one._player.envs]
+        before = [env.state() for env in one.player.envs]
         assert one.play(StopAfter(times)) is None
-        for env, (arrays, facts) in zip(one._player.envs, before):
+        for env, (arrays, facts) in zip(one.player.envs, before):
             found, found_facts = env.state()
             assert found_facts == facts and all(np.array_equal(found[name], arrays[name]) for name in arrays)
     assert play_round(one) == play_round(other)
@@ -51,8 +51,8 @@ def test_evaluation_ends_at_a_stop(tmp_path):
 
     def evaluate(stop):
         ended.clear()
-        policy = trainer._learner.policy
-        return evaluations.evaluate(World(), trainer.config, trainer._env_spec, policy, stop, lambda: ended.append(1))
+        policy = trainer.learner.policy
+        return evaluations.evaluate(World(), trainer.config, trainer.env_spec, policy, stop, lambda: ended.append(1))
 
     score = evaluate(False)
     assert 8 < score < 60 and len(ended) == evaluations.GAMES == 20
