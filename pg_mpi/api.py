@@ -44,14 +44,15 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
     thread.
 
     Args:
-        config: settings by name, as ``--help`` lists them: ``{"env_id": "ALE/Breakout-v5", "max_walltime": 600}``.
+        config: settings by name, as ``--help`` lists them: ``{"env_id": "ALE/Breakout-v5", "max_walltime": 600}``;
+            None: the default.
         comm: an mpi4py communicator; None: one rank, without MPI.
 
     Raises:
         UsageError: a wrong setting, a folder in use, a checkpoint that cannot be used.
         RunError: the run cannot continue, for example because a disk is full.
     """
-    words = [f"{flag(name)}={value}" for name, value in config.items()]
+    words = [f"{flag(name)}={value}" for name, value in config.items() if value is not None]
     world, begun = World(comm), time.monotonic()
     world.clock = lambda: STARTED + time.monotonic() - begun  # max_walltime and wall_s count from here
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.errors import SystemFault, UsageError, system_faults
 from pg_mpi.config.parsers import Parser
 from pg_mpi.files.atomic_file import exists
 from pg_mpi.files.folder_lock import is_held
@@ -62,6 +62,8 @@ def describe(folder: str) -> str | None:
     try:
         run = read(folder)
         return line_of(run, time.time()) if run else None
+    except SystemFault as error:
+        return f"unreadable  {error}"
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
         return "damaged   its config.json or metrics.jsonl is not of this version"
 

@@ -14,7 +14,6 @@ from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.config.systems import allocated_nodes, allocated_ranks, job_facts
 from pg_mpi.files import checkpoint_folder
-from pg_mpi.files.atomic_file import write_json
 from pg_mpi.mpi.launch.mpirun import start_command, usable_cores
 from scaling import cli
 from scaling.measure import timed_run
@@ -75,10 +74,7 @@ def main(argv):
     except RuntimeError as error:
         reason = str(error)
     record |= {"valid": reason is None, "reason": reason}
-    write_json(os.path.join(args.out, FILE), record)
-    print(line_of(record), flush=True)
-    if args.json:
-        print(json.dumps(record), flush=True)
+    cli.write_result(args, "benchmark", line_of(record), record, saved=record)
     return int(reason is not None)
 
 
@@ -105,7 +101,7 @@ def fault(record):
 
 def examine(ranks, launcher):
     """The doctor's facts of a launch, as ``--json`` prints them. Raises ``RuntimeError``."""
-    say(f"doctor on {counted(ranks, 'rank')}")
+    cli.say(f"doctor on {counted(ranks, 'rank')}")
     line = [*start_command(launcher, ranks), sys.executable, "-m", "pg_mpi.doctor", "--json"]
     code, output, errors = timed_run.run([*line, "--expect-ranks", str(ranks)], limit=300)
     try:
@@ -120,7 +116,7 @@ def digests(ranks, launcher):
     runs = {f"{counted(many, 'rank')}": many, "1 rank" if many > 1 else "1 rank, again": 1}
     found = {}
     for name, number in runs.items():
-        say(f"short reproducible training on {name}")
+        cli.say(f"short reproducible training on {name}")
         words = [
             *SHORT.split(),
             "--envs-per-rank",
@@ -129,27 +125,24 @@ def digests(ranks, launcher):
             str(many * STEPS * ROUNDS),
         ]
         with timed_run.trained(number, words, 600, launcher) as folder:
-            arrays = checkpoint_folder.load_newest(str(folder), say)[1]
+            arrays = checkpoint_folder.load_newest(str(folder), cli.say)[1]
             found[name] = zlib.crc32(np.ascontiguousarray(arrays["theta"]).tobytes())
     return found
 
 
 def measure(ranks, launcher):
     """Measure the case: steps per second and per joule, and where the time goes. Raises ``RuntimeError``."""
-    say(f"measurement on {counted(ranks, 'rank')}, {SECONDS} s")
-    before, begun = joules(), time.monotonic()
+    cli.say(f"measurement on {counted(ranks, 'rank')}, {SECONDS} s")
+    before, begun = energy_so_far(), time.monotonic()
     with timed_run.trained(ranks, CASE.split(), SECONDS, launcher) as folder:
-        spent, after = time.monotonic() - begun, joules()
+        spent, after = time.monotonic() - begun, energy_so_far()
         lines = timed_run.read_metrics(folder)
         result = timed_run.measured(lines, WARMUP)
         config = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))
     energy = None
-    if before is not None and after is not None and after > before and len(allocated_nodes()) < 2:
-        energy = {"joules": after - before, "from": "RAPL", "seconds": spent}
-    if energy is None and (job := os.environ.get("SLURM_JOB_ID")):
-        energy = energy_of_job(job, spent)
-    if energy:
-        energy["steps_per_joule"] = lines[-1]["env_steps"] / energy["joules"]
+    if before and after and after[1] > before[1]:
+        used = after[1] - before[1]
+        energy = {"joules": used, "from": after[0], "seconds": spent, "steps_per_joule": lines[-1]["env_steps"] / used}
     return {
         "steps_per_s": result["sps"],
         "measured": result,
@@ -167,19 +160,18 @@ def joules(root=RAPL):
         return None
 
 
-def energy_of_job(job, seconds):
-    """Energy of a SLURM job so far, by its accounting; None where that has none."""
+def energy_so_far():
+    """(source, joules) of this host's processors, or of all nodes of a SLURM job; None where neither can be read."""
+    if len(allocated_nodes()) < 2 and (own := joules()) is not None:
+        return "RAPL", own
+    if not (job := os.environ.get("SLURM_JOB_ID")):
+        return None
     line = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}", "--format=ConsumedEnergyRaw"]
     try:
         said = subprocess.run(line, capture_output=True, text=True, timeout=60).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return {"joules": float(said), "from": "sacct", "seconds": seconds} if said.isdigit() and int(said) else None
-
-
-def say(line):
-    """Print what is being done."""
-    print(line, file=sys.stderr, flush=True)
+    return ("sacct", float(said)) if said.isdigit() else None
 
 
 if __name__ == "__main__":

@@ -79,15 +79,23 @@ def facts(module, argv):
 
 
 def claim(folder, name, module, argv):
-    """Create the folder ``--out``, if it is given. Raises ``UsageError`` if its ``name`` is not of this command."""
-    if not folder:
-        return
-    make_folder(folder)
-    path, command = Path(folder, name), command_line(module, argv)
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    ours = f"# command: {command}\n" in text or f'"command": {json.dumps(command)}' in text
-    if path.exists() and not ours:
-        raise UsageError(f"{path} is not a result of this same command: give another --out, or move it away")
+    """Create the folder ``--out``, if it is given, and return the ``facts``.
+
+    Raises ``UsageError`` if its file ``name`` is not of this command.
+    """
+    if folder:
+        make_folder(folder)
+        path, command = Path(folder, name), command_line(module, argv)
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        ours = f"# command: {command}\n" in text or f'"command": {json.dumps(command)}' in text
+        if path.exists() and not ours:
+            raise UsageError(f"{path} is not a result of this same command: give another --out, or move it away")
+    return facts(module, argv)
+
+
+def say(line):
+    """Print on standard error what is being done."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def refuse_mpirun():

@@ -6,7 +6,6 @@ measurements are not repeated, so the same command resumes a sweep. A failed mea
 """
 
 import os
-import sys
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
@@ -118,7 +117,7 @@ def measure(args, facts):
             place = Path(args.out, f"ranks-{ranks:06d}-{repeat}.json")
             if place.exists():
                 continue
-            print(f"{ranks} ranks, {repeat + 1} of {args.repeats}, {length:g} s", file=sys.stderr, flush=True)
+            cli.say(f"{ranks} ranks, {repeat + 1} of {args.repeats}, {length:g} s")
             kept = os.path.join(args.out, f"run-{ranks:06d}-{repeat}") if args.keep else None
             flags, before = flags_of(args, ranks), timed_run.stolen()
             with timed_run.reported(failed, ranks, f"{ranks} ranks"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pg_mpi import api
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file, checkpoint_folder
@@ -92,11 +93,12 @@ def restore_signals():
 
 
 def start(line, cwd, **environment):
-    """Start a command line in a new session."""
+    """Start a command line in a new session. ``tests/mpi`` is on the ``PYTHONPATH``, after what is given."""
+    path = f"{environment.pop('PYTHONPATH', ROOT)}:{ROOT / 'tests/mpi'}"
     return subprocess.Popen(
         line,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/mpi'}", **environment},
+        env={**os.environ, "PYTHONPATH": path, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -115,17 +117,31 @@ def train(ranks, cwd, *args, code=0, module="pg_mpi.train", under_mpi4py=False, 
     return run(line, cwd, code=code, **environment)
 
 
-def train_and_resume(tmp_path, ranks, *flags, budgets, **environment):
-    """Train to the last budget at once, and again with a stop at each budget; asserts that the results are equal.
+def train_here(*flags):
+    """Train in this process, on one rank without MPI, in ``run`` of the current folder with ``SMALL`` settings."""
+    words = ["--run-dir", "run", *SMALL, *flags]
+    api.train({flag[2:].replace("-", "_"): value for flag, value in zip(words[::2], words[1::2])})
 
-    Returns the folders of both runs.
+
+def train_in_turn(ranks, cwd, runs, *flags, module="pg_mpi.train", **environment):
+    """Train in the run folders ``cwd``/FOLDER/run to a budget each, in one job; ``runs``: pairs (FOLDER, budget)."""
+    words = [
+        json.dumps(list(map(str, ["--run-dir", f"{name}/run", *SMALL, *flags, "--total-timesteps", budget])))
+        for name, budget in runs
+    ]
+    return run(command(ranks, "in_turn", module, *words), cwd, code=0, **environment)
+
+
+def train_and_resume(tmp_path, ranks, *flags, budgets, module="pg_mpi.train", **environment):
+    """Train to the last budget at once, and again with a stop at the first; asserts that the results are equal.
+
+    The second run is resumed in a job of its own. Returns the folders of both runs.
     """
+    first, last = budgets
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir(), resumed.mkdir()
-    train(ranks, whole, *flags, "--total-timesteps", budgets[-1], **environment)
-    for budget in budgets:
-        train(ranks, resumed, *flags, "--total-timesteps", budget, **environment)
-    assert metrics(resumed)[-1]["restarts"] >= 1
+    train_in_turn(ranks, tmp_path, [("whole", last), ("resumed", first)], *flags, module=module, **environment)
+    train(ranks, resumed, *flags, "--total-timesteps", last, module=module, **environment)
+    assert metrics(resumed)[-1]["restarts"] == 1
     assert os.path.basename(newest(whole)[0]) == os.path.basename(newest(resumed)[0])
     assert newest(whole)[1] == newest(resumed)[1]
     assert deterministic(whole) == deterministic(resumed)
@@ -158,7 +174,7 @@ def newest(cwd, run="run"):
     return path, b"".join(Path(file).read_bytes() for file in [path, *sorted(checkpoint_folder.parts_there(path))])
 
 
-def _states(path):
+def saved_states(path):
     """The states of all envs of a checkpoint, by index."""
     arrays, facts = checkpoint_file.load(path)
     layout = Layout.of(facts)
@@ -176,7 +192,7 @@ def assert_equal_states(one, several):
     for name in ("theta", "optimizer"):
         np.testing.assert_array_equal(arrays[name], others[name])
     assert facts["counters"] == their_facts["counters"]
-    there, here = _states(one), _states(several)
+    there, here = saved_states(one), saved_states(several)
     assert sorted(there) == sorted(here) == list(range(len(there)))
     for index, (arrays, env_facts) in there.items():
         assert env_facts == here[index][1]

@@ -1,5 +1,7 @@
 """Correct and faulty environments for ``--env-id own_envs:NAME``."""
 
+import time
+
 import numpy as np
 from gymnasium import spaces
 
@@ -38,6 +40,14 @@ class Endless(Base):
     def step(self, action):
         self.position = 0.9 * self.position + (0.1 if action else -0.1) + 0.1 * self.rng.standard_normal()
         return self.observe(), self.position, False, False, {}
+
+
+class Slow(Endless):
+    """A step takes two milliseconds, without work."""
+
+    def step(self, action):
+        time.sleep(0.002)
+        return super().step(action)
 
 
 class HiddenState(Base):

@@ -122,7 +122,8 @@ def test_readme_commands(tmp_path):
 def test_tour_commands(tmp_path):
     train, evaluate = (shlex.split(line) for line in commands("docs/tour.md"))
     assert train[:5] == ["mpirun", "-n", "2", "python", "-m"]
-    trained = run(command(2, *train[5:], "--total-timesteps", "2000"), tmp_path)  # the last counts
+    short = ["--max-frames", "800", "--total-timesteps", "800"]  # the last counts
+    trained = run(command(2, *train[5:], *short), tmp_path)
     assert trained.returncode == 0, trained.stderr
     judged = run([sys.executable, *evaluate[1:]], tmp_path)
     assert judged.returncode == 0 and "2 full games" in judged.stdout, judged.stderr

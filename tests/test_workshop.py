@@ -13,8 +13,8 @@ LESSONS = sorted((ROOT / "docs" / "workshop").glob("[1-9]-*.md"))
 # what the third lesson has from the second:
 SERIAL = "     9 s     1,109 steps, score -20.0, mean of the last 100 -20.00\n"
 SHORT = {f"--games {number}": "--games 1" for number in ("120", "10", "5", "3")} | {
-    "100000": "2000",
-    "60000": "3000",
+    "100000": "256 --envs-per-rank 1",
+    "60000": "600 --max-frames 800",
     "pg_mpi.doctor": "pg_mpi.doctor --seconds 0.2",
 }
 
@@ -24,7 +24,12 @@ def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def follow(page, folder, change=lambda line: line, limit=90):
+def commands(page):
+    """The commands of a lesson."""
+    return "".join(blocks(page, "sh")).splitlines()
+
+
+def follow(lines, folder, limit=90):
     """Run the commands of a lesson in turn; returns their output."""
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "runs").mkdir()
@@ -32,7 +37,7 @@ def follow(page, folder, change=lambda line: line, limit=90):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     output = ""
-    for line in filter(None, map(change, "".join(blocks(page, "sh")).splitlines())):
+    for line in lines:
         words = ["bash", "-o", "pipefail", "-c", line]
         result = run(words, folder, limit, PATH=path, PYTHONPATH=str(ROOT), **root)
         assert result.returncode == 0, f"{line}\n{result.stdout}\n{result.stderr}"
@@ -40,18 +45,20 @@ def follow(page, folder, change=lambda line: line, limit=90):
     return output
 
 
-def shortened(line):
-    """A command with few games; none for a profiler, which is not installed, and a model that needs a longer run."""
-    if "py-spy" in line or "scaling.model.predict" in line:
-        return ""
+def shortened(lines):
+    """The commands with few games, without those that a later one repeats with an addition.
+
+    Without a profiler, which is not installed, and a model that needs a longer run.
+    """
+    lines = [line for line in lines if "py-spy" not in line and "scaling.model.predict" not in line]
     for long, short in SHORT.items():
-        line = line.replace(long, short)
-    return line
+        lines = [line.replace(long, short) for line in lines]
+    return [line for i, line in enumerate(lines) if not any(line in later for later in lines[i + 1 :])]
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
 def test_commands_run_in_short(page, tmp_path):
-    output = follow(page, tmp_path, shortened)
+    output = follow(shortened(commands(page)), tmp_path)
     if page.stem == "1-bandits":
         assert blocks(page, "text")[0] in output, "its numbers are the same everywhere"
 
@@ -59,7 +66,7 @@ def test_commands_run_in_short(page, tmp_path):
 @pytest.mark.workshop
 @pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
 def test_commands_run(page, tmp_path):
-    follow(page, tmp_path, limit=600)
+    follow(commands(page), tmp_path, limit=600)
 
 
 def test_lesson_shows_the_difference_of_the_examples():

@@ -8,6 +8,9 @@ import contextlib
 import errno
 import sys
 from collections.abc import Iterator
+from typing import Any, TypeVar, cast
+
+_AnyError = TypeVar("_AnyError", bound=Exception)
 
 #: Error numbers whose cause may pass: exit code 75, so that a chain of jobs continues. Any other has exit code 1.
 MAY_PASS = frozenset(
@@ -59,6 +62,17 @@ def warn(line: str) -> None:
 def one_line(value: object) -> str:
     """The text of an error or of any value, without line breaks."""
     return " ".join(str(value).split())
+
+
+def described(error: BaseException) -> str:
+    """The type and text of an error, without line breaks."""
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
+def agreed(error: _AnyError) -> _AnyError:
+    """Mark and return an error that every rank raises together, so that all ranks can exit in order."""
+    cast(Any, error).agreed = True
+    return error
 
 
 def counted(number: int, what: str) -> str:

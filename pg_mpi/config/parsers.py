@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from pg_mpi import __version__
-from pg_mpi.config.errors import UsageError, one_line
+from pg_mpi.config.errors import UsageError, described
 
 Parsed = TypeVar("Parsed")
 
@@ -24,9 +24,9 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 def _number(text: Any) -> float:
-    """Return ``text`` as a float, or NaN if it is not a number."""
+    """Return ``text`` as a float, or NaN if it is not a number. A boolean of JSON or TOML is none."""
     try:
-        return float(text)
+        return math.nan if isinstance(text, bool) else float(text)
     except (ValueError, TypeError, OverflowError):
         return math.nan
 
@@ -151,8 +151,7 @@ def imported(path: str, flag: str) -> Any:
         return getattr(importlib.import_module(module), name, None)
     except Exception as error:  # any: it is the user's code
         traceback.print_exc()
-        reason = one_line(error)
-        raise UsageError(f"{flag} {path}: {module} does not import: {type(error).__name__}: {reason}") from None
+        raise UsageError(f"{flag} {path}: {module} does not import: {described(error)}") from None
     finally:
         sys.path.remove("")
 

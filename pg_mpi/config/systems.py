@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from pg_mpi.config.errors import UsageError, one_line
+
 
 class Launcher(NamedTuple):
     """Variables that a launcher sets for each process; None where it has none."""
@@ -69,12 +71,19 @@ def job_facts(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def allocated_nodes(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     """The job's nodes and the number of ranks for each, in the batch system's order.
 
-    Empty outside of a job, and where the batch system has no file of them.
+    Empty outside of a job, and where the batch system has no file of them. Raises ``UsageError`` for an unreadable one.
     """
     system = batch_system(environ)
-    path = environ.get(system.nodes) if system and system.nodes else None
+    variable = system.nodes if system else None
+    path = environ.get(variable) if variable else None
+    if not path:
+        return {}
     nodes: Counter[str] = Counter()
-    for line in Path(path).read_text(encoding="utf-8").splitlines() if path else ():
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{variable}={path} cannot be read ({one_line(error)}): unset it outside of a job") from None
+    for line in lines:
         name, *more = line.split() or [""]
         if name:
             nodes[name] += int(more[0]) if more and re.fullmatch(r"\d+", more[0]) else 1

@@ -21,7 +21,6 @@ def describe(world: World) -> dict[str, Any]:
     return {
         "rank": world.rank,
         "host": platform.node(),
-        "pid": os.getpid(),
         "threads": threads,
         "cores": [core_of(thread) for thread in threads],
         "host_threads": os.cpu_count(),

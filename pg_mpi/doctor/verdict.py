@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from pg_mpi.config.errors import counted
+from pg_mpi.mpi.pinning import spell
 
 Facts = dict[str, Any]
 Item = TypeVar("Item")
@@ -97,7 +98,7 @@ def _seats(host: str, members: list[Facts]) -> Iterator[Finding]:
         text = f"{host}: {len(members)} ranks on {members[0]['host_threads']} hardware threads ({len(cores)} cores)"
         yield Finding("oversubscribed", True, text, f"start at most {len(cores)} ranks on {host}")
     elif without := _unseated(members, "threads"):
-        held = ", ".join(f"rank {rank['rank']} may use only {_list(rank['threads'])}" for rank in without[:4])
+        held = ", ".join(f"rank {rank['rank']} may use only {spell(rank['threads'])}" for rank in without[:4])
         seats = len(members) - len(without)
         text = f"{host}: {len(members)} ranks share {counted(seats, 'hardware thread')}: {held}"
         cure = "mpirun --bind-to core, or --bind-to none; srun --cpus-per-task=1 --cpu-bind=cores"
@@ -262,7 +263,3 @@ def _who(ranks: list[Facts]) -> str:
     numbers = ", ".join(str(rank["rank"]) for rank in ranks[:4]) + (", ..." if len(ranks) > 4 else "")
     hosts = sorted({rank["host"] for rank in ranks})
     return f"rank{'s' if len(ranks) > 1 else ''} {numbers} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
-
-
-def _list(numbers: list[int]) -> str:
-    return ",".join(map(str, numbers[:8])) + (",..." if len(numbers) > 8 else "")

@@ -36,7 +36,6 @@ class AtariSpec:
     active: float = 0.0
 
     sparse: ClassVar[bool] = True  # observations are sets of active inputs
-    recovers: ClassVar[bool] = True  # an emulator that raises an exception is replaced by a new one
     gaussian: ClassVar[bool] = False  # actions are discrete
     idle: ClassVar[int] = NOOP  # code of the no-op action
 

@@ -82,7 +82,7 @@ class GymEnv:
                 raise ValueError(f"render() gave shape {picture.shape}")
             return np.ascontiguousarray(picture)
         except Exception as error:  # any: a renderer can fail in many ways
-            raise UsageError(f"{self._env_id} cannot be rendered for --video: {one_line(error)}") from None
+            raise UsageError(f"{self._env_id} cannot be rendered: {one_line(error)}") from None
 
     def state(self) -> bytes:
         """Return the state of the game as bytes, empty if it cannot be saved."""

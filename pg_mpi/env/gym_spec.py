@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError, one_line
+from pg_mpi.config.errors import UsageError, counted, described, one_line
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import SURVEY, stream
 from pg_mpi.config.settings import TrainConfig
@@ -36,7 +36,6 @@ class GymSpec:
     kept: bool
 
     sparse: ClassVar[bool] = False  # observations are vectors
-    recovers: ClassVar[bool] = False  # an exception of the environment is a bug in it
 
     @property
     def gaussian(self) -> bool:
@@ -74,8 +73,9 @@ class GymSpec:
     def describe(self, config: TrainConfig) -> list[str]:
         """Return lines for the banner: the actions, the observations, then warnings."""
         spaces: Any = self.spaces
-        does = f"actions of {_numbers(len(spaces.low))}" if spaces.codes is None else f"{len(spaces.codes)} actions"
-        lines = [does, f"{_numbers(spaces.numbers)} observed"]
+        codes = spaces.codes
+        does = f"actions of {counted(len(spaces.low), 'number')}" if codes is None else f"{len(codes)} actions"
+        lines = [does, f"{counted(spaces.numbers, 'number')} observed"]
         if not self.kept:
             lines.append(f"the state of {self.env_id} cannot be saved: a resumed run restarts unfinished games")
         return lines
@@ -137,7 +137,7 @@ def make(env_id: str, film: bool = False) -> Any:
             "id such as ALE/Pong-v5, or package.module:function"
         ) from None
     except Exception as error:  # any: construction can fail in many ways
-        raise UsageError(f"{env_id} cannot be created: {type(error).__name__}: {one_line(error)}") from None
+        raise UsageError(f"{env_id} cannot be created: {described(error)}") from None
 
 
 def _can_be_kept(known: GymSpec, config: TrainConfig) -> bool:
@@ -182,7 +182,3 @@ def _play_randomly(
             game.draw_from(stream(int(rng.integers(2**31)), SURVEY))
             game.reset()
     return played
-
-
-def _numbers(count: int) -> str:
-    return f"{count} number{'s' if count > 1 else ''}"

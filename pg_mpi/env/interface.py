@@ -62,10 +62,6 @@ class EnvSpec(Protocol):
         """Whether an observation is a set of active inputs."""
 
     @property
-    def recovers(self) -> bool:
-        """Whether an exception of the environment is answered with a new one."""
-
-    @property
     def gaussian(self) -> bool:
         """Whether actions are vectors of numbers, drawn from a normal distribution."""
 

@@ -18,7 +18,7 @@ class _Kind(Protocol):
 
 
 def _kind(env_id: str) -> _Kind:
-    """Return the module whose ``check``, ``learn`` and ``restored`` handle an environment."""
+    """Return the module whose ``check``, ``make_spec`` and ``restored`` handle an environment."""
     if env_id.startswith("ALE/"):
         from pg_mpi.env import atari_spec
 

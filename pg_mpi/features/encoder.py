@@ -49,16 +49,13 @@ class BlobEncoder:
 
     def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
-        return self._observe(screen, first=True)
+        self.blobs = []
+        return self.step(screen)
 
     def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
-        return self._observe(screen, first=False)
-
-    def _observe(self, screen: NDArray[np.uint8], first: bool) -> NDArray[np.int64]:
         found = runs(screen, self._scene)
-        now = blobs.find(found) or []
-        self.blobs = now if first else blobs.track(now, self.blobs, self._scene.height)
+        self.blobs = blobs.track(blobs.find(found) or [], self.blobs, self._scene.height)
         active = blob_inputs.tiles(found, self._layout) | blob_inputs.inputs(self.blobs, self._layout)
         self._observation = np.array(sorted(active), dtype=np.int64)
         return self._observation

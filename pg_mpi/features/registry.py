@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import RunError, UsageError, one_line
+from pg_mpi.config.errors import RunError, UsageError, described
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.features import native_encoder
 from pg_mpi.features.difference import DifferenceEncoder
@@ -73,8 +73,7 @@ class CheckedEncoder:
             return getattr(self._encoder, verb)(*args)
         except Exception as error:  # any: user code
             traceback.print_exc()
-            reason = one_line(error)
-            raise RunError(f"--features {self._name}: {verb} raised {type(error).__name__}: {reason}") from None
+            raise RunError(f"--features {self._name}: {verb} raised {described(error)}") from None
 
     def _checked(self, found: Any) -> NDArray[np.int64]:
         if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
@@ -108,4 +107,4 @@ def try_out(name: str, scene: Scene, game: Any, codes: list[int], rng: np.random
         raise UsageError(str(error)) from None
     except Exception as error:  # any: user code
         traceback.print_exc()
-        raise UsageError(f"--features {name} cannot be used: {type(error).__name__}: {one_line(error)}") from None
+        raise UsageError(f"--features {name} cannot be used: {described(error)}") from None

@@ -41,8 +41,8 @@ def command_line(module: str, argv: Sequence[str]) -> str:
 
 def facts_of(module: str, argv: Sequence[str]) -> dict[str, Any]:
     """Provenance of a result of ``command_line(module, argv)``: command, commit, time and versions."""
-    start = provenance(argv, None, None, None)
-    return {"command": command_line(module, argv), **{name: start[name] for name in ("commit", "time", "versions")}}
+    made = {"commit": commit_of_source(), "time": utc(), "versions": {"cpu": cpu(), **versions()}}
+    return {"command": command_line(module, argv), **made}
 
 
 def versions() -> dict[str, str]:

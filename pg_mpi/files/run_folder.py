@@ -76,10 +76,6 @@ class RunFolder:
                 for name in filter(TEMPORARY.fullmatch, os.listdir(folder)):
                     os.remove(os.path.join(folder, name))
 
-    def write_done(self, facts: Mapping[str, Any]) -> None:
-        """Mark the run as finished."""
-        write_json(self.file("DONE"), facts)
-
     def reopen(self) -> bool:
         """Remove the DONE mark, because a larger budget continues the run; returns whether there was one."""
         there = exists(self.file("DONE"))

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pg_mpi.config.errors import RunError
+from pg_mpi.config.errors import RunError, agreed
 
 #: ``FINE`` (gradients): multiples of 6e-11, exact up to 5e5. ``COARSE`` (all else): multiples of 1e-6, up to 9e9.
 FINE, COARSE = 34, 20
@@ -24,10 +24,8 @@ def too_large(sums: Any, limit: float) -> bool:
 
 def refuse(bits: int) -> NoReturn:
     """Raise ``RunError`` for sums over all ranks that are too large for the grid of 2^-bits. Every rank must do so."""
-    limit = 2.0 ** (52 - bits)
-    error = RunError(f"a sum exceeds {limit:.0g}: rewards or observations are too large for exact sums")
-    error.agreed = True
-    raise error
+    line = f"a sum exceeds {2.0 ** (52 - bits):.0g}: rewards or observations are too large for exact sums"
+    raise agreed(RunError(line))
 
 
 def check(sums: Any, bits: int = COARSE) -> None:
@@ -36,14 +34,11 @@ def check(sums: Any, bits: int = COARSE) -> None:
         refuse(bits)
 
 
-def to_units(values: Any, bits: int, out: Any) -> None:
-    """Convert ``values`` to integer multiples of 2^-bits in ``out``, float64. Non-finite values are kept."""
-    np.multiply(values, 2.0**bits, out=out, dtype=np.float64)
-    np.rint(out, out=out)
+def to_units(values: Any, bits: int, out: Any = None) -> Any:
+    """Convert ``values`` to integer multiples of 2^-bits: float64, in ``out`` if given. Non-finite values are kept."""
+    return np.rint(np.multiply(values, 2.0**bits, out=out, dtype=np.float64), out=out)
 
 
 def on_grid(values: Any, bits: int = COARSE) -> Any:
     """Round ``values``, an array or a number, to multiples of 2^-bits: float64. Non-finite values are kept."""
-    scale = 2.0**bits
-    scaled = np.multiply(values, scale, dtype=np.float64)
-    return np.rint(scaled) / scale
+    return to_units(values, bits) / 2.0**bits

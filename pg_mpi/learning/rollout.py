@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.schedule import RoundLength
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.interface import Network
-from pg_mpi.policy.network import SparseNetwork
 
 Choice = tuple[float, Any, float]  # (value, action, log-probability)
 
@@ -54,7 +53,7 @@ class Env:
         self.index = index
         streams = [stream(config.seed, role, index, update) for role in (STICKY, ACTIONS, SHUFFLE)]
         self._streams = sticky, self.action_rng, self.shuffle = streams
-        self.recovers = env_spec.recovers
+        self.recovers = env_spec.sparse  # an emulator is replaced; an error of another environment is a bug in it
         self._make: Callable[[], Environment] = lambda: env_spec.make_game(config, sticky)
         self.game = game or self._make()
         self.game.draw_from(sticky)
@@ -146,7 +145,6 @@ class Player:
         """
         for env in self.envs:
             env.trajectory = Trajectory()
-        self._prefers = any(env.preference for env in self.envs)  # preferences cost a list per step
         active, steps = self.envs, 0
         while active and steps < length.steps and not stop:
             if self._step(active, network):
@@ -197,9 +195,7 @@ class Player:
         if self._apart and len(envs) > 1:
             return [self._think([env], network)[0] for env in envs]
         seen, generators = [env.observation for env in envs], [env.action_rng for env in envs]
-        if not self._prefers:
-            return network.sample(seen, generators)
-        return cast(SparseNetwork, network).sample(seen, generators, [env.preference for env in envs])
+        return network.sample(seen, generators, [env.preference for env in envs])
 
     def _act(self, envs: list[Env], choices: list[Choice]) -> list[tuple[float, bool] | None]:
         """Take the actions; returns (reward, whether the game is over) for each env.
@@ -228,5 +224,4 @@ class Player:
         env.trajectory.end_game(env.score, env.steps)
         env.game.reset()
         env.begin()
-        self._prefers |= bool(env.preference)
         self._phases.seconds["reset"] += self._phases.clock() - begun

@@ -12,6 +12,7 @@ from typing import NoReturn
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
 from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.signals import STOP_SIGNALS
 from pg_mpi.mpi.world import World, connect
 
 
@@ -62,7 +63,7 @@ def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
 
     Signals end it at once.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     code = 0
     if launch_env.is_first_process():

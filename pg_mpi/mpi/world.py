@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, agreed
 from pg_mpi.mpi.failure_vote import FailureVote, PeerFailed
 from pg_mpi.mpi.launch import launch_env, stale_segments
 from pg_mpi.mpi.launch.mpirun import set_environment
@@ -58,19 +58,20 @@ class World(ShrinkingWorld):
 
     def sum_(self, array: "Array") -> "Array":
         """Allreduce: replace ``array`` by its sum over ranks, in place."""
-        if self.size > 1:
-            from mpi4py import MPI
-
-            self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
+        self._reduce(array, "SUM")
         return array
 
     def max_(self, array: "Array") -> "Array":
         """Allreduce: replace ``array`` by its maximum over ranks, in place."""
+        self._reduce(array, "MAX")
+        return array
+
+    def _reduce(self, buffer: Any, operation: str) -> None:
+        """Reduce a buffer of mpi4py over ranks, in place, by the operation of MPI with this name."""
         if self.size > 1:
             from mpi4py import MPI
 
-            self._comm.Allreduce(MPI.IN_PLACE, array, op=MPI.MAX)
-        return array
+            self._comm.Allreduce(MPI.IN_PLACE, buffer, op=getattr(MPI, operation))
 
     def merge_(self, array: "Array", function: Callable[["Array", "Array"], "Array"]) -> "Array":
         """Allreduce with an operation of your own: replace ``array`` by its reduction over ranks, in place.
@@ -98,10 +99,7 @@ class World(ShrinkingWorld):
     def any(self, *flags: Any) -> list[bool]:
         """Allreduce: for each flag, whether any rank sets it; a list of bools, equal on all ranks."""
         votes = bytearray(map(bool, flags))
-        if self.size > 1:
-            from mpi4py import MPI
-
-            self._comm.Allreduce(MPI.IN_PLACE, [votes, MPI.BYTE], op=MPI.BOR)
+        self._reduce([votes, "B"], "BOR")
         return list(map(bool, votes))
 
     def broadcast_(self, array: "Array") -> "Array":
@@ -200,8 +198,7 @@ class World(ShrinkingWorld):
             if self.rank:  # rank 0 keeps its own: bcast returns a copy there too, and a copy holds no lock
                 result, error = shared
         if error is not None:
-            error.agreed = True  # all ranks raise it, so they can exit together
-            raise error
+            raise agreed(error)
         return result
 
     def on_every(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -215,8 +212,7 @@ class World(ShrinkingWorld):
         if self.size > 1:
             shared = self._comm.bcast(error and portable(error), root=failed)
             error = error if self.rank == failed else shared
-        error.agreed = True
-        raise error
+        raise agreed(error)
 
     def shift(self, item: Any) -> Any:
         """Send ``item`` to the next rank; return the item of the previous rank."""

@@ -84,9 +84,9 @@ class CustomPolicy:
         network._holds = None
 
     def sample(
-        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
+        self, observations: Sequence[Any], generators: Sequence[np.random.Generator], preferences: Sequence[Any] = ()
     ) -> list[tuple[float, Any, float]]:
-        """Sample an action for each observation with its own generator: (value, action, log-probability) each."""
+        """See ``Network``."""
         outputs = self._outputs(observations)
         actions, log_probs = self.distribution.sample(outputs[:, :-1], generators)
         return list(zip(outputs[:, -1].tolist(), list(actions), log_probs.tolist()))
@@ -183,8 +183,8 @@ class CustomPolicy:
 
 
 def _checked(theta: Any) -> Floats:
-    """Return a copy of a function's parameters. Raises ``Unfit`` if they are not float32 (P,)."""
+    """Return a copy of a function's parameters. Raises ``RunError`` if they are not float32 (P,)."""
     if not (isinstance(theta, np.ndarray) and theta.ndim == 1 and theta.dtype == np.float32 and theta.size):
         kind = f"{theta.dtype} {theta.shape}" if isinstance(theta, np.ndarray) else type(theta).__name__
-        raise Unfit(f"a policy's theta must be a numpy array, float32 (P,), not {kind}")
+        raise RunError(f"a policy's theta must be a numpy array, float32 (P,), not {kind}")
     return theta.copy()

@@ -16,9 +16,16 @@ class Network(Protocol):
     """The policy as rollouts use it. ``SparseNetwork`` and ``CustomPolicy`` follow it."""
 
     def sample(
-        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
+        self,
+        observations: Sequence[Any],
+        generators: Sequence[np.random.Generator],
+        preferences: Sequence[Sequence[float] | None] = (),
     ) -> list[tuple[float, Any, float]]:
-        """Draw an action for each observation, with its own generator: (value, action, log-probability) each."""
+        """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
+
+        ``preferences``, floats or None for each, are added to the logits before, and the log-probability includes them.
+        Only ``SparseNetwork`` is given any but None.
+        """
 
     def likeliest(self, observation: Any) -> Any:
         """The most probable action."""

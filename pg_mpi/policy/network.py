@@ -5,7 +5,7 @@ h = max(sum of the table's rows of the active inputs + bias, floor);  (logits, v
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
 from math import exp, log
 from typing import Any
 
@@ -60,18 +60,11 @@ class SparseNetwork:
         self,
         observations: Sequence[Integers],
         generators: Sequence[np.random.Generator],
-        preferences: Sequence[Sequence[float] | None] | None = None,
+        preferences: Sequence[Sequence[float] | None] = (),
     ) -> list[tuple[float, int, float]]:
-        """Sample an action for each observation with its own generator: (value, action, log-probability) each.
-
-        ``preferences``, A floats or None for each, are added to the logits before sampling. The log-probability
-        includes them.
-        """
-        outputs = self.forward(observations)
-        if preferences is None:
-            return [(output.pop(), *draw(output, rng.random())) for output, rng in zip(outputs, generators)]
+        """See ``Network``: A floats of preference."""
         drawn = []
-        for logits, rng, preference in zip(outputs, generators, preferences):
+        for logits, rng, preference in zip(self.forward(observations), generators, preferences or repeat(None)):
             value = logits.pop()
             preferred = [a + b for a, b in zip(logits, preference)] if preference else logits
             drawn.append((value, *draw(preferred, rng.random())))

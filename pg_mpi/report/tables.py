@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from pg_mpi.config.presets import PRESETS, env_defaults
-from pg_mpi.config.settings import FIELDS, TrainConfig
+from pg_mpi.config.settings import FIELDS, TrainConfig, inapplicable
 from pg_mpi.report.markup import Markup, cell, element, join, table
 from pg_mpi.report.read import Run
 from pg_mpi.report.run_files import as_dict, as_list, is_number
@@ -59,7 +59,8 @@ def _usual(run: Run) -> dict[str, Any]:
     """Settings of a run's preset; the defaults if its preset is a file."""
     settings = run.beside.settings
     env_id, preset = str(settings.get("env_id", TrainConfig.env_id)), str(settings.get("preset"))
-    return dataclasses.asdict(TrainConfig(**env_defaults(env_id) | PRESETS.get(preset, {})))
+    own = {name: value for name, value in PRESETS.get(preset, {}).items() if name not in inapplicable(env_id)}
+    return dataclasses.asdict(TrainConfig(**env_defaults(env_id) | own))
 
 
 def _value(value: Any) -> str:

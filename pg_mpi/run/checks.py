@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pg_mpi.config.errors import RunError
+from pg_mpi.config.errors import RunError, agreed
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.interface import Floats
 
@@ -27,21 +27,19 @@ def check_weights(world: Collectives, theta: Floats, update: int) -> None:
     common = Counter(digests).most_common(1)[0][0]  # the first of equally common ones
     strays = [str(rank) for rank, each in enumerate(digests) if each != common]
     more = f" and {len(strays) - NAMED} more" if len(strays) > NAMED else ""
-    error: Any = RuntimeError(
+    error = RuntimeError(
         f"after update {update} the weights of rank {', '.join(strays[:NAMED])}{more} differ from the others': "
         "check the hardware and that all ranks use the same libraries; no checkpoint was saved since they differ"
     )
-    error.agreed = True
-    raise error
+    raise agreed(error)
 
 
 def check_gradient(skipped_in_row: int, update: int) -> None:
     """Raise ``RunError`` after ``SKIPPED_IN_ROW`` updates in a row without a finite gradient."""
     if skipped_in_row == SKIPPED_IN_ROW:
-        error = RunError(
+        line = (
             f"the gradient was not finite in {SKIPPED_IN_ROW} updates in a row, the last of them update {update}: run "
             "the same command to resume from the newest checkpoint; if it happens again, lower --learning-rate in a "
             "new --run-dir"
         )
-        error.agreed = True
-        raise error
+        raise agreed(RunError(line))

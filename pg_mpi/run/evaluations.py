@@ -10,7 +10,7 @@ import numpy as np
 from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
-from pg_mpi.files.atomic_file import write_json
+from pg_mpi.files.atomic_file import exists, keep_copy, write_json
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.trained_policy import SavedPolicy, TrainedPolicy
@@ -79,6 +79,9 @@ def evaluate(
 def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) -> bool:
     """Add an evaluation to the file; returns whether it is the best so far. Rank 0 only. Raises ``SystemFault``."""
     new = {"checkpoint": os.path.basename(checkpoint), "env_steps": env_steps, "score": score, "games": games}
-    with system_faults(f"{folder}/{NAME} cannot be written"):
-        write_json(os.path.join(folder, NAME), [*(e for e in read(folder) if e["env_steps"] < env_steps), new])
+    path, earlier = os.path.join(folder, NAME), read(folder)
+    with system_faults(f"{path} cannot be written"):
+        if not earlier and exists(path):
+            keep_copy(path, "the evaluations begin again")
+        write_json(path, [*(e for e in earlier if e["env_steps"] < env_steps), new])
     return best(folder) == checkpoint

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from pg_mpi.config.errors import RunError, UsageError, one_line
+from pg_mpi.config.errors import RunError, UsageError, described
 from pg_mpi.config.parsers import imported
 from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.config.settings import TrainConfig
@@ -17,7 +17,7 @@ from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.round_source import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.mpi.interface import Collectives
-from pg_mpi.policy.custom_policy import CustomPolicy, Unfit
+from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical, Gaussian
 from pg_mpi.policy.interface import Policy
 from pg_mpi.policy.mlp import MLP
@@ -59,10 +59,9 @@ def try_out(config: TrainConfig, env_spec: EnvSpec) -> None:
     except UsageError:
         raise
     except Exception as error:  # any: it is the user's code
-        if not isinstance(error, (RunError, Unfit)):
+        if not isinstance(error, RunError):
             traceback.print_exc()
-        reason = one_line(error)
-        raise UsageError(f"--policy {config.policy} cannot be used: {type(error).__name__}: {reason}") from None
+        raise UsageError(f"--policy {config.policy} cannot be used: {described(error)}") from None
 
 
 def own_policy(config: TrainConfig) -> Callable[..., Any]:

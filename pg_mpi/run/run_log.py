@@ -135,7 +135,7 @@ class RunLog:
         with writing(self._folder.path):
             self._folder.end(dataclasses.asdict(self._config), reason)
             if finished:
-                self._folder.write_done(facts)
+                write_json(self._folder.file("DONE"), facts)
         if finished:
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
             self._progress.say(f"next: python -m pg_mpi.watch {self._folder.path} (or evaluate, report)")

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, RunError, UsageError, one_line
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError, described
 from pg_mpi.config.settings import TrainConfig, from_identity
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
@@ -30,8 +30,7 @@ def checking(agreed: bool = False) -> Iterator[None]:
     except (UsageError, RunError, OSError, MemoryError):  # not of the data
         raise
     except Exception as error:  # malformed data can raise any type
-        reason = one_line(error)
-        refused = CheckpointError(f"the checkpoint does not hold a valid run ({type(error).__name__}: {reason})")
+        refused = CheckpointError(f"the checkpoint does not hold a valid run ({described(error)})")
         refused.agreed = agreed
         raise refused from None
 

@@ -124,27 +124,21 @@ class TrainedPolicy:
         ``watch(environment, score)`` is called after each step of the policy; ``environment.rgb()`` is the screen.
         If ``stop`` becomes true, the game ends there.
         """
-        spec = self.saved.env_spec
-        emulator = spec.make_game(self._config, stream(seed, EVALUATION_STICKY, game), watch is not None)
-        with contextlib.closing(emulator):
-            return self._play(emulator, stream(seed, EVALUATION_ACTIONS, game), watch or (lambda *_: None), stop)
-
-    def _play(
-        self, game: Environment, rng: np.random.Generator, watch: Callable[[Environment, float], object], stop: object
-    ) -> tuple[float, int]:
-        network, spec = self._network, self.saved.env_spec
+        spec, network, rng = self.saved.env_spec, self._network, stream(seed, EVALUATION_ACTIONS, game)
         score: float = 0
         steps = 0
-        if self.starts_with_noops:
-            for _ in range(rng.integers(MOST_NOOPS + 1)):
-                score += game.step(cast(Any, spec).idle)
+        emulator = spec.make_game(self._config, stream(seed, EVALUATION_STICKY, game), watch is not None)
+        with contextlib.closing(emulator):
+            if self.starts_with_noops:
+                steps = int(rng.integers(MOST_NOOPS + 1))
+                score = sum(emulator.step(cast(Any, spec).idle) for _ in range(steps))
+            encoder = spec.make_encoder(self._config)
+            observation = encoder.start(emulator.screen)
+            while not emulator.over() and not stop:
+                action = network.likeliest(observation) if self._greedy else network.sample([observation], [rng])[0][1]
+                score += emulator.step(spec.codes[action])
                 steps += 1
-        encoder = spec.make_encoder(self._config)
-        observation = encoder.start(game.screen)
-        while not game.over() and not stop:
-            action = network.likeliest(observation) if self._greedy else network.sample([observation], [rng])[0][1]
-            score += game.step(spec.codes[action])
-            steps += 1
-            observation = encoder.step(game.screen)
-            watch(game, score)
+                observation = encoder.step(emulator.screen)
+                if watch:
+                    watch(emulator, score)
         return score, steps

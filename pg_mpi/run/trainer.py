@@ -109,11 +109,6 @@ class Trainer:
         """Training seconds of this run folder so far, start-up included."""
         return self._throughput.seconds()
 
-    @property
-    def skipped_in_row(self) -> int:
-        """The number of newest updates in a row with a gradient that was not finite."""
-        return self.learner.skipped_in_row
-
     # -- operations of the loop ---------------------------------------------------------------------------
 
     def play(self, stop: object = False) -> list[Trajectory] | None:

@@ -11,11 +11,10 @@ import os
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from pg_mpi.config.errors import RunError, UsageError, one_line
+from pg_mpi.config.errors import RunError, UsageError, described
 from pg_mpi.config.random_streams import TUNE, stream
-from pg_mpi.files.atomic_file import drop_torn_line, is_torn
+from pg_mpi.files.atomic_file import drop_torn_line, is_torn, make_folder
 from pg_mpi.files.folder_lock import take_lock
-from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.tune.space import Dimension
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ def _reading(path: str) -> Iterator[None]:
     except (UsageError, RunError, OSError, MemoryError):
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise UsageError(f"the study {path} is damaged ({reason}): take a good copy, or give another --study") from None
+        line = f"the study {path} is damaged ({described(error)}): take a good copy, or give another --study"
+        raise UsageError(line) from None
 
 
 def _lock(path: str) -> "JournalFileSymlinkLock":
@@ -137,7 +136,8 @@ class Study:
         """Claim an unfinished trial that no group plays, or a new one; return its ``Task``, or None without any."""
         for slot in range(self._trials):
             folder = os.path.join(self.folder, f"{slot:04d}")
-            claim = take_lock(RunFolder(folder).make("."), "claim")
+            make_folder(folder)
+            claim = take_lock(folder, "claim")
             if claim is None:
                 continue
             found = self._of_slot().get(slot)

@@ -82,8 +82,8 @@ def _play_on(group: World, trainer: Trainer, judge: Judge, stop: Stop, progress:
             return Outcome(STOPPED)
         progress()
         verdict = group.on_root(judge, trainer.seconds, trainer.counters.return_mean)
-        if verdict and trainer.skipped_in_row:
-            return Outcome(FAILED, why=f"its last {trainer.skipped_in_row} updates had no finite gradient")
+        if verdict and (skipped := trainer.learner.skipped_in_row):
+            return Outcome(FAILED, why=f"its last {skipped} updates had no finite gradient")
         if verdict == PRUNED:
             return Outcome(PRUNED, trainer.counters.return_mean)
         if verdict == COMPLETE:

@@ -1,7 +1,6 @@
 """Measure the cost of a training flag: ``python -m scaling.measure.cost --of=--trace --ranks 2``."""
 
 import shlex
-import sys
 
 import numpy as np
 from scipy import stats
@@ -42,10 +41,10 @@ def main(argv):
     ways = {"with": [*words, *args.of], "without": words}
     for flags in ways.values():
         cli.check_training(flags, args.ranks)
-    cli.claim(args.out, "cost.csv", "scaling.measure.cost", argv)
+    facts = cli.claim(args.out, "cost.csv", "scaling.measure.cost", argv)
     rows = []
     for repeat in range(args.repeats):
-        print(f"{repeat + 1} of {args.repeats}", file=sys.stderr, flush=True)
+        cli.say(f"{repeat + 1} of {args.repeats}")
         order = list(ways)[:: 1 if repeat % 2 else -1]
         rows.append({"repeat": repeat, **{way: seconds(args.ranks, ways[way], steps) for way in order}})
     found = ratio([row["with"] / row["without"] for row in rows])
@@ -53,8 +52,7 @@ def main(argv):
     takes = f"{found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
     text = f"{shlex.join(args.of)} takes {takes}"
     columns = [{name: row[name] for name in ("repeat", *ways)} for row in rows]
-    facts = cli.facts("scaling.measure.cost", argv) | found
-    cli.write_result(args, "cost", text, found | {"rows": rows}, table=(*KIND, columns, facts))
+    cli.write_result(args, "cost", text, found | {"rows": rows}, table=(*KIND, columns, facts | found))
     return 0
 
 

@@ -7,7 +7,6 @@ message is sent, so the times are those of a rank's own work, without the networ
 
 import contextlib
 import io
-import sys
 import tempfile
 import time
 import timeit
@@ -58,13 +57,12 @@ def main(argv):
     cli.refuse_mpirun()
     args, words = cli.parse_training(parser(), argv, REFUSED)
     cli.check_training(words, *args.ranks)
-    cli.claim(args.out, "population.csv", "scaling.measure.population", argv)
+    facts = cli.claim(args.out, "population.csv", "scaling.measure.population", argv)
     rows = []
     for ranks in args.ranks:
-        print(f"{ranks:,} ranks", file=sys.stderr, flush=True)
+        cli.say(f"{ranks:,} ranks")
         rows += [{"part": name, "ranks": ranks, **cost} for name, cost in measure(ranks, words, args.repeats).items()]
-    csv = (*KIND, rows, cli.facts("scaling.measure.population", argv))
-    cli.write_result(args, "population", table(rows), {"rows": rows}, table=csv)
+    cli.write_result(args, "population", table(rows), {"rows": rows}, table=(*KIND, rows, facts))
     return 0
 
 

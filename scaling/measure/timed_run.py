@@ -162,7 +162,6 @@ def measured(lines, warmup):
     return {
         "ranks": last["ranks"],
         "sps": steps / span,
-        "updates": len(rest),
         "between_updates": [first["update"], last["update"]],
         "updates_per_s": len(rest) / span,
         "bytes_per_update": (last["bytes_exchanged"] - first["bytes_exchanged"]) / len(rest),

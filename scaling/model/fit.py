@@ -30,8 +30,8 @@ def main(argv):
     args = parser().parse(argv)
     ranks, sps = args.points
     targets = args.target or [2 * max(sps)]
-    cli.claim(args.out, "fit.json", "scaling.model.fit", argv)
-    fits, facts = scaling_laws.fit_all(ranks, sps, targets), cli.facts("scaling.model.fit", argv)
+    facts = cli.claim(args.out, "fit.json", "scaling.model.fit", argv)
+    fits = scaling_laws.fit_all(ranks, sps, targets)
     result = {"fits": fits, "points": list(zip(ranks, sps)), **facts}
     figure = (speed.draw_fit, ranks, sps, targets)
     cli.write_result(args, "fit", scaling_laws.table(fits), result, saved=result, draw=figure)

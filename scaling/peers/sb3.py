@@ -1,4 +1,9 @@
-"""Stable-Baselines3 PPO with RL-Zoo's settings for Atari."""
+"""Stable-Baselines3 PPO with RL-Zoo's settings for Atari.
+
+For another game than Pong, without ``compare``:
+
+    .peers/sb3/bin/python -m scaling.peers.sb3 --game Asterix --seconds 600 --out asterix.jsonl
+"""
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback

@@ -106,7 +106,7 @@ def attempt(game, seed, args, facts):
         return
     if run.exists():
         raise UsageError(f"{run} exists, but its result is not in {args.out}: move it away, or give another --runs")
-    print(f"{label}: training", file=sys.stderr, flush=True)
+    cli.say(f"{label}: training")
     with timed_run.trained(args.ranks, words, duration(args.limit), keep=run) as folder:
         result = {"env_id": game, "seed": seed, "preset": args.preset, **score(folder, args)}
         write_json(str(place), {**result, "flags": words, **facts}, indent=None)

@@ -123,7 +123,7 @@ def run_all(jobs, slots, out):
                 with timed_run.reported(failed, run.job, label), open(out, "a", encoding="utf-8") as file:
                     file.write(json.dumps(run.result()) + "\n")
                     number = len(jobs) - len(waiting) - len(running)
-                    print(f"{number} of {len(jobs)}: {label}", file=sys.stderr, flush=True)
+                    cli.say(f"{number} of {len(jobs)}: {label}")
     finally:
         for run in running.values():
             run.end()

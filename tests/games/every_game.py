@@ -50,7 +50,7 @@ def attempt(world, env_id, folder):
     resumed = Trainer(world, *parse_train([*flags, "--run-dir", str(folder / "resumed"), "--resume", half]))
     train(resumed, ROUNDS // 2)
     checkpoints = [Path(checkpoint_folder.candidates(str(folder / name))[0]) for name in ("whole", "resumed")]
-    spec = trainer._env_spec
+    spec = trainer.env_spec
     return {
         "steps": trainer.counters.env_steps,
         "same": checkpoints[0].name == checkpoints[1].name

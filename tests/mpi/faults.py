@@ -52,23 +52,29 @@ def inject(fault, rank):
 
 def inject_nan(rank, updates):
     """Make the gradient of rank 1 NaN once in each of these updates."""
+    from pg_mpi.policy.custom_policy import CustomPolicy
     from pg_mpi.policy.sparse_mlp import SparseMLP
     from pg_mpi.run.trainer import Trainer
 
-    learn, backward = Trainer.learn, SparseMLP.backward
+    learn = Trainer.learn
     remaining = set(updates)
 
     def faulty(self, trajectories):
         self.learner.policy.update = self.counters.update + 1
         learn(self, trajectories)
 
-    def with_nan(self, theta, x, hidden, d_outputs, out):
-        backward(self, theta, x, hidden, d_outputs, out)
-        if rank == 1 and self.update in remaining:
-            remaining.remove(self.update)
-            out[7] = float("nan")
+    def with_nan(backward):
+        def changed(self, theta, x, hidden, d_outputs, out):
+            backward(self, theta, x, hidden, d_outputs, out)
+            if rank == 1 and getattr(self, "update", None) in remaining:
+                remaining.remove(self.update)
+                out[7] = float("nan")
 
-    Trainer.learn, SparseMLP.backward = faulty, with_nan
+        return changed
+
+    Trainer.learn = faulty
+    for kind in (SparseMLP, CustomPolicy):
+        kind.backward = with_nan(kind.backward)
 
 
 def inject_emulator_errors(rank, chance):

@@ -13,7 +13,8 @@ from pg_mpi.mpi import process
 from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.run import env_states
 
+env_states.ENVS = env_states.REPLAYS = 2
+
 if __name__ == "__main__":
-    env_states.ENVS = env_states.REPLAYS = 2
     main = train.main if sys.argv[1].startswith("--") else faults.main
     process.run(functools.partial(main, stop=StopFlag(True)), sys.argv[1:])

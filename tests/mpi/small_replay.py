@@ -8,6 +8,7 @@ from pg_mpi.mpi import process
 from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.train import main
 
+source.SIZE, source.BATCH, source.UPDATES = 700, 61, 3
+
 if __name__ == "__main__":
-    source.SIZE, source.BATCH, source.UPDATES = 700, 61, 3
     process.run(functools.partial(main, stop=StopFlag(True)), sys.argv[1:])

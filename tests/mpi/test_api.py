@@ -20,6 +20,7 @@ SETTINGS = {
     "hidden": 16,
     "update_epochs": 2,
     "total_timesteps": 2048,
+    "max_walltime": None,
 }
 SCRIPT = """
 import sys
@@ -113,10 +114,12 @@ def test_pg_mpi_names_the_nearest_command(tmp_path):
 
 
 def test_notebook_runs(tmp_path):
-    """Its code cells, one after another. Plots go to a file format that needs no display."""
+    """Its code cells, one after another, with a lower target. Plots go to a file format that needs no display."""
     notebook = json.loads((ROOT / "examples" / "notebook.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert len(cells) == 4 and not any(cell.get("outputs") for cell in notebook["cells"])
-    (tmp_path / "cells.py").write_text("\n".join([*cells, "print(scores)"]))
+    script = "\n".join([*cells, "print(scores)"])
+    assert script.count("475") == 1
+    (tmp_path / "cells.py").write_text(script.replace("475", "150"))
     result = run([sys.executable, "cells.py"], tmp_path, PYTHONPATH=str(ROOT), MPLBACKEND="agg", code=0)
-    assert np.mean(json.loads(result.stdout.splitlines()[-1])) > 400
+    assert np.mean(json.loads(result.stdout.splitlines()[-1])) > 100

@@ -4,12 +4,13 @@ import os
 import shutil
 
 import pytest
-from jobs import CARTPOLE, STEPS, command, newest, one_line, refusal, refused_start, run, train
+from jobs import CARTPOLE, STEPS, command, newest, one_line, refusal, refused_start, run, train, train_here
 
 from pg_mpi import evaluate
 from pg_mpi.config.command_line import parse_train
 
 DEFAULTS, _ = parse_train(CARTPOLE)
+EIGHT = [*CARTPOLE, "--envs-per-rank", 8]  # on one rank, as four on each of two
 CASES = {
     "unknown flag": (["--hiden", 3], "unknown argument --hiden (did you mean --hidden?): see --help"),
     "unknown game": (["--env-id", "ALE/Ping-v5"], "unknown game 'ALE/Ping-v5' (did you mean ALE/Pong-v5?)"),
@@ -38,7 +39,7 @@ def test_bad_input_is_refused_before_writing(tmp_path, monkeypatch, case):
 
 def test_run_folder_with_other_settings_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 1)
+    train_here(*EIGHT, "--total-timesteps", 1)
     before = newest(tmp_path)
     line = refused_start(2, *CARTPOLE, "--total-timesteps", 9999, "--gamma", 0.9, "--learning-rate", 0.1)
     rate = f"learning_rate {DEFAULTS.learning_rate} there, 0.1 here"
@@ -48,17 +49,18 @@ def test_run_folder_with_other_settings_is_refused(tmp_path, monkeypatch):
     assert "run holds a run and --resume never would lose it" in refused_start(2, *CARTPOLE, "--resume", "never")
 
 
-def test_damaged_checkpoints_fall_back_or_are_refused(tmp_path, monkeypatch):
+def test_damaged_checkpoints_fall_back_or_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 1)
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 4000)
+    train_here(*EIGHT, "--total-timesteps", 1)
+    train_here(*EIGHT, "--total-timesteps", 4000)
     path, content = newest(tmp_path)
     with open(path, "wb") as file:
         file.write(content[: len(content) // 2])
     older = newest(tmp_path)[0].replace(os.path.basename(path), sorted(os.listdir(os.path.dirname(path)))[-2])
-    result = train(2, tmp_path, *CARTPOLE, "--total-timesteps", 4000)
-    assert "pg_mpi: warning: " in result.stderr and path.rsplit("/", 1)[1] in result.stderr
-    assert f"resumed from {os.path.relpath(older, tmp_path)}" in result.stdout
+    train_here(*EIGHT, "--total-timesteps", 4000)
+    output, errors = capsys.readouterr()
+    assert "pg_mpi: warning: " in errors and path.rsplit("/", 1)[1] in errors
+    assert f"resumed from {os.path.relpath(older, tmp_path)}" in output
     assert newest(tmp_path) == (path, content), "the checkpoint is not written again with the same bits"
     for name in [name for name in os.listdir(tmp_path / "run" / "checkpoints") if name.endswith(".npz")]:
         shutil.copy(__file__, tmp_path / "run" / "checkpoints" / name)
@@ -67,16 +69,16 @@ def test_damaged_checkpoints_fall_back_or_are_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-def test_resume_that_conflicts_with_the_run_folder(tmp_path, monkeypatch):
+def test_resume_that_conflicts_with_the_run_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 1)
+    train_here(*EIGHT, "--total-timesteps", 1)
     old = newest(tmp_path)[0]
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 3000)
+    train_here(*EIGHT, "--total-timesteps", 3000)
     assert "has newer checkpoints" in refused_start(2, *CARTPOLE, "--resume", old)
-    other = train(2, tmp_path, *CARTPOLE, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
-    assert f"resumed from {old}" in other.stdout
-    again = train(2, tmp_path, *CARTPOLE, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
-    assert "other has a checkpoint of its own: resuming from it" in again.stderr
+    train_here(*EIGHT, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
+    assert f"resumed from {old}" in capsys.readouterr().out
+    train_here(*EIGHT, "--run-dir", "other", "--resume", old, "--total-timesteps", 1)
+    assert "other has a checkpoint of its own: resuming from it" in capsys.readouterr().err
     assert "has 4 envs for each of 2 ranks, not 3" in refused_start(2, *CARTPOLE, "--envs-per-rank", 3)
     identity = refused_start(2, *CARTPOLE, "--run-dir", "third", "--resume", "run", "--gamma", 0.5)
     assert f"settings (gamma {DEFAULTS.gamma} there, 0.5 here)" in identity

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import CARTPOLE, ROOT, STEPS, command, newest, one_line, run, train, train_and_resume
+from jobs import CARTPOLE, ROOT, STEPS, command, newest, one_line, run, train, train_and_resume, train_here
 
+from pg_mpi import evaluate
 from pg_mpi.evaluate import interval
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.world import World
@@ -27,7 +28,8 @@ runpy.run_module("pg_mpi.evaluate", run_name="__main__")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    train(2, folder, *STEPS, "--total-timesteps", 1, "--actions", "NOOP,RIGHT,LEFT", "--max-frames", 800)
+    flags = ["--envs-per-rank", 2, "--actions", "NOOP,RIGHT,LEFT", "--max-frames", 800, "--total-timesteps", 1]
+    train_here("--run-dir", folder / "run", *STEPS, *flags)
     return folder
 
 
@@ -36,28 +38,34 @@ def json_output(result):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def test_games_do_not_depend_on_the_number_of_ranks(trained):
-    single = json_output(run(command(1, "pg_mpi.evaluate", "run", "--games", 5, "--json"), trained))
+def evaluated_here(capsys, path, *args):
+    """Evaluate in this process, on one rank; returns the result of ``--json`` and the other lines."""
+    assert evaluate.main(World(), [*map(str, [path, *args]), "--json"]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    return json.loads(last), "\n".join(lines)
+
+
+def test_games_do_not_depend_on_the_number_of_ranks(trained, capsys):
+    single, _ = evaluated_here(capsys, trained / "run", "--games", 5)
     distributed = json_output(run(command(3, "pg_mpi.evaluate", "run", "--games", 5, "--json"), trained))
     assert single["scores"] == distributed["scores"] and distributed["ranks"] == 3
     assert {"games", "mean", "median", "ci95", "sticky", "greedy"} <= single.keys()
     assert (single["games"], single["sticky"], single["greedy"]) == (5, 0.25, False)
     assert single["mean"] == np.mean(single["scores"]) and single["ci95"][0] <= single["mean"] <= single["ci95"][1]
-    other = json_output(run(command(2, "pg_mpi.evaluate", "run", "--games", 5, "--seed", 1, "--json"), trained))
+    other, _ = evaluated_here(capsys, trained / "run", "--games", 5, "--seed", 1)
     assert other["scores"] != single["scores"]
 
 
-def test_run_folder_stores_the_last_evaluation(trained):
+def test_run_folder_stores_the_last_evaluation(trained, capsys):
     def stored():
         return json.loads((trained / "run" / "evaluation.json").read_text(encoding="utf-8"))
 
     video = str(trained / "run" / "game.mp4")
     printed = json_output(run(command(1, "pg_mpi.evaluate", "run", "--games", 1, "--video", video, "--json"), trained))
     assert stored() == printed | {"checkpoint": os.path.basename(printed["checkpoint"]), "video": "game.mp4"}
-    flags = ["--games", 1, "--seed", 1, "--video", trained / "game.gif", "--json"]
-    json_output(run(command(1, "pg_mpi.evaluate", "run", *flags), trained))
+    evaluated_here(capsys, trained / "run", "--games", 1, "--seed", 1, "--video", trained / "game.gif")
     assert stored()["seed"] == 1 and stored()["video"] is None, "the video is outside the run folder"
-    json_output(run(command(1, "pg_mpi.evaluate", printed["checkpoint"], "--games", 1, "--seed", 2, "--json"), trained))
+    evaluated_here(capsys, trained / printed["checkpoint"], "--games", 1, "--seed", 2)
     assert stored()["seed"] == 1, "a checkpoint file is not a run folder"
 
 
@@ -93,16 +101,17 @@ def test_the_score_of_an_evaluation_is_that_of_its_games(trained, monkeypatch):
     assert score == np.mean(expected)
 
 
-def test_games_without_sticky_actions_differ_by_random_no_ops(tmp_path):
+def test_games_without_sticky_actions_differ_by_random_no_ops(tmp_path, monkeypatch, capsys):
     """Uses random weights in Boxing, where unlike in Pong the first actions matter."""
-    train(2, tmp_path, *STEPS, "--env-id", "ALE/Boxing-v5", "--max-frames", 1200, "--total-timesteps", 1)
+    monkeypatch.chdir(tmp_path)
+    train_here(*STEPS, "--env-id", "ALE/Boxing-v5", "--max-frames", 1200, "--total-timesteps", 1)
+    capsys.readouterr()
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     arrays["theta"] = np.random.default_rng(0).normal(size=arrays["theta"].size).astype(np.float32)
     checkpoint_file.save(str(tmp_path / "random.npz"), arrays, facts)
-    flags = ["random.npz", "--games", 6, "--sticky", 0, "--greedy", "--json"]
-    result = run(command(2, "pg_mpi.evaluate", *flags), tmp_path)
-    assert "up to 30 random no-ops" in result.stdout
-    assert len(set(json_output(result)["scores"])) > 1, "all games are the same"
+    result, printed = evaluated_here(capsys, "random.npz", "--games", 6, "--sticky", 0, "--greedy")
+    assert "up to 30 random no-ops" in printed
+    assert len(set(result["scores"])) > 1, "all games are the same"
 
 
 def test_evaluation_runs_without_mpi(trained):

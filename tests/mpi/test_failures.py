@@ -84,17 +84,26 @@ def test_non_finite_gradient_is_skipped_on_all_ranks(tmp_path):
 
 def test_ten_non_finite_gradients_in_a_row_end_the_job(tmp_path):
     updates = ",".join(map(str, range(3, 40)))
-    result = run_with_fault(tmp_path, f"nan:{updates}", flags=STEPS, extra=["--checkpoint-every", "2"])
+    extra = ["--envs-per-rank", 1, "--checkpoint-every", "2"]
+    result = run_with_fault(tmp_path, f"nan:{updates}", ranks=2, extra=map(str, extra))
     assert result.returncode == 1
     assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["counters"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
 
 
-@pytest.mark.parametrize("flags", [["--hidden", 16], ["--preset", "karpathy"], ["--env-id", "CartPole-v1"]], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--hidden", 16, "--max-frames", 400, "--total-timesteps", 800],
+        ["--preset", "karpathy", "--max-frames", 400, "--total-timesteps", 800],
+        ["--env-id", "CartPole-v1", "--total-timesteps", 4000],
+    ],
+    ids=str,
+)
 def test_ranks_on_different_processors_hold_the_same_weights(tmp_path, flags):
     """OpenBLAS uses different kernels on each rank, as on nodes of different generations."""
-    args = map(str, [*flags, "--run-dir", "run", "--sync-check-every", 1, "--total-timesteps", 4000])
+    args = map(str, [*flags, "--run-dir", "run", "--sync-check-every", 1])
     python = [sys.executable, "-m", "pg_mpi.train", *args]
     old, new = (["env", f"OPENBLAS_CORETYPE={kind}", *python] for kind in ("Nehalem", "Haswell"))
     line = [*mpirun_command(1), *old, ":", "-n", "1", *new]
@@ -103,10 +112,10 @@ def test_ranks_on_different_processors_hold_the_same_weights(tmp_path, flags):
 
 
 def test_failed_emulators_are_replaced(tmp_path):
-    extra = ["--total-timesteps", 10 * 3 * 128, "--checkpoint-every", 3]
-    run_with_fault(tmp_path, "emulator:0.01", flags=STEPS, extra=extra, code=0)
+    extra = ["--total-timesteps", 5 * 2 * 128, "--checkpoint-every", 3]
+    run_with_fault(tmp_path, "emulator:0.02", ranks=2, flags=STEPS, extra=extra, code=0)
     counts = [line["emulator_errors"] for line in metrics(tmp_path)]
-    assert counts == sorted(counts) and 3 < counts[-1] < 40, "1 in 100 of 1,280 steps"
+    assert counts == sorted(counts) and 3 < counts[-1] < 40, "1 in 50 of 640 steps"
     _, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["counters"]["emulator_errors"] == counts[-1]
 
@@ -119,9 +128,8 @@ def test_repeated_emulator_failures_end_the_job(tmp_path):
 
 @pytest.mark.parametrize("size, path", [(30_000, "run/checkpoints/step-"), (300, "run")])
 def test_full_disk_ends_the_job_with_one_line(tmp_path, size, path):
-    result = run_with_fault(
-        tmp_path, f"disk:{size}", flags=STEPS, extra=["--total-timesteps", "4000", "--checkpoint-every", "3"]
-    )
+    extra = ["--hidden", "100", "--total-timesteps", "4000", "--checkpoint-every", "3"]
+    result = run_with_fault(tmp_path, f"disk:{size}", extra=extra)
     assert result.returncode == 1
     line = one_line(result)
     assert path in line and "cannot be written (File too large): fix that" in line

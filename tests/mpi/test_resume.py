@@ -10,6 +10,7 @@ import time
 import pytest
 from jobs import (
     CARTPOLE,
+    ROOT,
     SMALL,
     STEPS,
     command,
@@ -18,13 +19,16 @@ from jobs import (
     finish,
     metrics,
     newest,
-    one_line,
+    saved_states,
     start,
     train,
     train_and_resume,
+    train_here,
+    train_in_turn,
     wait_for_updates,
 )
 
+from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file
 
 GAMES = ["--max-frames", 1200]  # at most 300 steps each
@@ -38,9 +42,7 @@ def test_resume_is_bit_exact(tmp_path):
 def test_numpy_encoder_resumes_a_run_of_encoder_c(tmp_path):
     """As when a job is requeued on a machine without a compiler: the bits are equal, and the log names the encoder."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir(), resumed.mkdir()
-    native_log = train(3, whole, *ROLLOUTS, "--total-timesteps", 1200).stdout
-    train(3, resumed, *ROLLOUTS, "--total-timesteps", 500)
+    native_log = train_in_turn(3, tmp_path, [("whole", 1200), ("resumed", 500)], *ROLLOUTS).stdout
     numpy_log = train(3, resumed, *ROLLOUTS, "--total-timesteps", 1200, PG_MPI_NUMPY="1").stdout
     assert newest(whole)[1] == newest(resumed)[1]
     assert deterministic(whole) == deterministic(resumed)
@@ -51,11 +53,18 @@ def test_karpathy_resume_is_bit_exact(tmp_path):
     train_and_resume(tmp_path, 2, "--preset", "karpathy", *GAMES, budgets=(600, 1800))
 
 
-def test_exploration_resume_is_bit_exact(tmp_path):
+def test_exploration_resume_is_bit_exact(tmp_path, monkeypatch):
     """These games give no reward: each has a preference, and the policy stays close to uniform."""
-    flags = ["--env-id", "ALE/Freeway-v5", "--max-frames", 200]
-    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(600, 1500))
-    assert metrics(whole)[-1]["reward_count"] == 0 and metrics(whole)[-1]["entropy"] > 0.99 * math.log(3)
+    monkeypatch.chdir(tmp_path)
+    flags = ["--env-id", "ALE/Freeway-v5", "--max-frames", 200, "--envs-per-rank", 2]
+    train_here(*flags, "--run-dir", "whole", "--total-timesteps", 700)
+    train_here(*flags, "--total-timesteps", 300)
+    assert all(facts["preference"] for _, facts in saved_states(newest(tmp_path)[0]).values())
+    train_here(*flags, "--total-timesteps", 700)
+    assert newest(tmp_path)[1] == newest(tmp_path, "whole")[1]
+    assert deterministic(tmp_path) == deterministic(tmp_path, "whole")
+    last = metrics(tmp_path)[-1]
+    assert last["reward_count"] == 0 and last["entropy"] > 0.99 * math.log(3) and last["restarts"] == 1
 
 
 def test_killed_run_resumes_bit_exact(tmp_path):
@@ -130,9 +139,10 @@ def test_round_discarded_by_a_signal_is_played_again(tmp_path):
     """A signal discards a long round. The log gives the time until the save, and the resumed run is bit-exact."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir(), resumed.mkdir()
-    flags = [*SMALL, *ROLLOUTS, "--num-steps", 800, "--total-timesteps", 4_000]
+    slow = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    flags = [*SMALL, "--env-id", "own_envs:Slow", "--num-steps", 400, "--envs-per-rank", 1, "--total-timesteps", 1600]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
-    process = start(line, resumed)
+    process = start(line, resumed, **slow)
     wait_for_updates(process, resumed)
     time.sleep(0.2)
     process.send_signal(signal.SIGUSR1)
@@ -140,8 +150,8 @@ def test_round_discarded_by_a_signal_is_played_again(tmp_path):
     assert result.returncode == 75, result.stdout + result.stderr
     assert len(metrics(resumed)) == 1, "the interrupted round was completed"
     assert re.search(r"Checkpoint saved [\d.]+ s later", result.stdout)
-    train(2, resumed, *flags)
-    train(2, whole, *flags)
+    train(2, resumed, *flags, **slow)
+    train(2, whole, *flags, **slow)
     assert newest(whole)[1] == newest(resumed)[1]
     assert deterministic(whole) == deterministic(resumed)
 
@@ -168,19 +178,21 @@ def test_signal_during_startup_is_handled(tmp_path):
     assert newest(tmp_path)[1]
 
 
-def test_resume_from_another_folder(tmp_path):
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 2000)
-    train(2, tmp_path, *CARTPOLE, "--run-dir", "second", "--resume", "run", "--total-timesteps", 4000)
+def test_resume_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train_here(*CARTPOLE, "--total-timesteps", 2000)
+    train_here(*CARTPOLE, "--run-dir", "second", "--resume", "run", "--total-timesteps", 4000)
     first, last = metrics(tmp_path, "second")[0], metrics(tmp_path)[-1]
     assert first["update"] == last["update"] + 1 and first["env_steps"] > last["env_steps"]
 
 
-def test_repeated_starts_without_a_checkpoint_are_refused(tmp_path):
+def test_repeated_starts_without_a_checkpoint_are_refused(tmp_path, monkeypatch):
     """With a walltime shorter than the first update, a requeued job would restart forever."""
-    short = [*CARTPOLE, "--max-walltime", "0.1"]
+    monkeypatch.chdir(tmp_path)
+    short = [*CARTPOLE, "--max-walltime", "0.001", "--idle-starts", 3]
     for _ in range(3):
-        train(1, tmp_path, *short, "--idle-starts", 3, code=75)
-    refused = train(1, tmp_path, *short, "--idle-starts", 3, code=2)
-    assert "the last 3 starts of run saved nothing after 0 steps" in one_line(refused)
-    train(1, tmp_path, "--idle-starts", 0, *CARTPOLE, "--total-timesteps", 1)
-    train(1, tmp_path, "--idle-starts", 1, *CARTPOLE, "--total-timesteps", 1)  # a finished run is not refused
+        train_here(*short)
+    with pytest.raises(UsageError, match="the last 3 starts of run saved nothing after 0 steps"):
+        train_here(*short)
+    train_here("--idle-starts", 0, *CARTPOLE, "--total-timesteps", 1)
+    train_here("--idle-starts", 1, *CARTPOLE, "--total-timesteps", 1)  # a finished run is not refused

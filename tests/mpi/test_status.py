@@ -77,8 +77,9 @@ def test_damaged_runs_do_not_hide_the_others(tmp_path):
         (tmp_path / name / "config.json").write_text(text)
     write_run(tmp_path / "d")
     (tmp_path / "d" / "metrics.jsonl").write_text('{"env_steps": "x", "wall_s": 1}\n{"upd')
-    lines = status(tmp_path, "a", "b", "c", "d", "good")
-    assert [line.split()[1] for line in lines] == ["damaged"] * 4 + ["killed"]
+    (tmp_path / "e" / "config.json").mkdir(parents=True)
+    lines = status(tmp_path, "a", "b", "c", "d", "e", "good")
+    assert [line.split()[1] for line in lines] == ["damaged"] * 4 + ["unreadable", "killed"]
 
 
 def test_no_run_is_one_line(tmp_path):

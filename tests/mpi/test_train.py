@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from jobs import CARTPOLE, STEPS, command, metrics, newest, run, train
+from jobs import CARTPOLE, command, metrics, newest, train, train_here
 
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 
@@ -54,28 +54,32 @@ def test_run_folder_content(tmp_path, ranks, under_mpi4py):
     assert [(row["threads"], row["ranks"]) for row in start["places"]["by_kind"]] == [(1, ranks)]
 
 
-def test_finished_run_continues_only_with_a_larger_budget(tmp_path):
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 2000)
+def test_finished_run_continues_only_with_a_larger_budget(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train_here(*CARTPOLE, "--total-timesteps", 2000)
     before = newest(tmp_path)
-    again = train(2, tmp_path, *CARTPOLE, "--total-timesteps", 2000)
-    assert "finished: " in again.stdout
+    capsys.readouterr()
+    train_here(*CARTPOLE, "--total-timesteps", 2000)
+    assert "finished: " in capsys.readouterr().out
     assert newest(tmp_path) == before
-    train(2, tmp_path, *CARTPOLE, "--total-timesteps", 6000)
+    train_here(*CARTPOLE, "--total-timesteps", 6000)
     assert metrics(tmp_path)[-1]["env_steps"] >= 6000
     assert metrics(tmp_path)[-1]["restarts"] == 2
 
 
-def test_target_return_needs_100_games(tmp_path):
-    train(2, tmp_path, *CARTPOLE, "--envs-per-rank", 4, "--target-return", 1)
+def test_target_return_needs_100_games(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train_here(*CARTPOLE, "--envs-per-rank", 8, "--target-return", 1)
     done = json.loads((tmp_path / "run" / "DONE").read_text())
     assert "target 1 reached" in done["reason"]
     assert metrics(tmp_path)[-2]["games"] < 100 <= metrics(tmp_path)[-1]["games"]
 
 
-def test_checkpoint_interval_and_learning_rate_annealing(tmp_path):
-    flags = [*CARTPOLE, "--envs-per-rank", 1, "--total-timesteps", 3000, "--checkpoint-every", 5]
+def test_checkpoint_interval_and_learning_rate_annealing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = [*CARTPOLE, "--envs-per-rank", 2, "--total-timesteps", 3000, "--checkpoint-every", 5]
     annealing = ["--anneal-timesteps", 2560, "--learning-rate", 0.01]
-    train(2, tmp_path, *flags, *annealing, "--keep-checkpoints", 99)
+    train_here(*flags, *annealing, "--keep-checkpoints", 99)
     saved = [
         checkpoint_file.load(path)[1]["counters"]["env_steps"]
         for path in checkpoint_folder.candidates(str(tmp_path / "run"))
@@ -113,9 +117,10 @@ def test_progress_arrives_on_a_terminal_while_the_run_goes_on(tmp_path):
     assert b"update 1 " in output
 
 
-def test_tensorboard_files_of_two_starts(tmp_path):
-    train(1, tmp_path, *CARTPOLE, "--track", "tensorboard", "--total-timesteps", 1000)
-    train(1, tmp_path, *CARTPOLE, "--track", "tensorboard", "--total-timesteps", 3000)
+def test_tensorboard_files_of_two_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train_here(*CARTPOLE, "--track", "tensorboard", "--total-timesteps", 1000)
+    train_here(*CARTPOLE, "--track", "tensorboard", "--total-timesteps", 3000)
     files = list((tmp_path / "run" / "tensorboard").iterdir())
     assert len(files) == 2, "one file for each start"
     content = b"".join(file.read_bytes() for file in files)
@@ -127,9 +132,3 @@ def test_blas_threads_set_by_the_user_are_kept(tmp_path):
     # With 3 ranks on a small machine the ranks are not bound to one core each.
     result = train(3, tmp_path, *CARTPOLE, "--total-timesteps", 1, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2")
     assert "2 BLAS threads" in result.stdout
-
-
-def test_breakout_trains_in_its_default_run_folder(tmp_path):
-    line = command(2, "pg_mpi.train", "--env-id", "ALE/Breakout-v5", *STEPS, "--total-timesteps", 1000)
-    run(line, tmp_path, code=0)
-    assert (tmp_path / "runs" / "breakout-default-s0" / "DONE").exists()

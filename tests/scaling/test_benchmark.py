@@ -15,7 +15,8 @@ BUSY = {"name": "busy", "fault": True, "text": "n1: rank 0 got 40 % of a core"}
 SHORTER = """
 import sys
 from scaling import benchmark, cli
-benchmark.SECONDS, benchmark.WARMUP = 14, 5
+benchmark.SECONDS, benchmark.WARMUP = 9, 4
+benchmark.CASE = benchmark.CASE.replace("--envs-per-rank 8", "--envs-per-rank 2")
 cli.run(benchmark.main)
 """
 
@@ -64,7 +65,7 @@ def test_bad_input_is_refused_with_one_line(monkeypatch):
 
 @pytest.mark.mpi
 def test_two_ranks_have_equal_digests_and_a_record(tmp_path):
-    """With a shorter measurement. On a busy machine the result is invalid, and says so."""
+    """With a shorter measurement and shorter updates. On a busy machine the result is invalid, and says so."""
     (tmp_path / "shorter.py").write_text(SHORTER)
     done = run([sys.executable, "shorter.py", "machine", "--ranks", "2", "--out", "out"], tmp_path, limit=180)
     record = json.loads((tmp_path / "out" / "benchmark.json").read_text())

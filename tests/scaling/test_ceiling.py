@@ -35,7 +35,7 @@ def bench(stub_world, tmp_path_factory):
 
     bench = parts.Bench(stub_world, *parse_train(args))
     update(bench)
-    bench.envs[0].preference = [1.0, -1.0, 0.5, 0.0, 0.0, -0.5]  # used by the replay with sampling
+    bench.player.envs[0].preference = [1.0, -1.0, 0.5, 0.0, 0.0, -0.5]  # used by the replay with sampling
     bench.mark()
     return bench
 
@@ -49,13 +49,13 @@ def scripts(bench):
 def update(bench):
     bench.learn(bench.play())
     bench.report()
-    return bench.policy.theta.copy()
+    return bench.learner.policy.theta.copy()
 
 
 def test_replays_reach_the_recorded_scores(bench, scripts):
     assert all(len(script.games) == 2 and script.games[0][1] == len(script.codes) for script in scripts)
     assert scripts[0].codes != scripts[1].codes
-    assert sum(env.preference is not None for env in bench.envs) == 1
+    assert sum(env.preference is not None for env in bench.player.envs) == 1
     for replay in (
         parts.emulate,
         parts.look,
@@ -63,7 +63,7 @@ def test_replays_reach_the_recorded_scores(bench, scripts):
         lambda envs, scripts: parts.look(envs, scripts, bench.network, draw=True),
     ):
         bench.rewind()
-        replay(bench.envs, scripts)  # raises if it differs from the recording
+        replay(bench.player.envs, scripts)  # raises if it differs from the recording
     bench.rewind()
     bench.play()
     assert bench.scripts() == scripts
@@ -84,12 +84,12 @@ def test_replay_that_differs_from_the_recording_raises(bench, scripts):
         for changed in (wrong_score, too_short):
             bench.rewind()
             with pytest.raises(RuntimeError, match="left the recorded game"):
-                replay(bench.envs, changed)
+                replay(bench.player.envs, changed)
     actions = scripts[0].actions
     other_action = [dataclasses.replace(scripts[0], actions=[*actions[:-1], (actions[-1] + 1) % 3]), scripts[1]]
     bench.rewind()
     with pytest.raises(RuntimeError, match=f"at step {len(actions) - 1}"):
-        parts.look(bench.envs, other_action, bench.network, draw=True)
+        parts.look(bench.player.envs, other_action, bench.network, draw=True)
 
 
 def test_training_after_a_stub_is_unchanged(bench, stub_world, scripts):

@@ -7,7 +7,7 @@ import pytest
 from jobs import SMALL, STEPS, one_line, refusal, run
 
 from scaling.csv_io import read_csv
-from scaling.sweep import main
+from scaling.sweep import flags_of, main, prepare
 
 SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--seconds", "3", "--warmup", "1.5"]
 
@@ -54,23 +54,19 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     assert "ranks-000001-0.json is damaged: delete it" in refusal(main, *same)
 
 
-def test_strong_scaling_divides_the_envs_among_the_ranks(tmp_path):
-    """Four envs with 64 steps each give 256 steps per update on one rank and on two."""
-    steps = ["--num-steps", "64", "--envs-per-rank", "2"]
-    result = sweep(tmp_path, "--ranks", "1,2", "--mode", "strong", "--out", "out", "--json", *SHORT, *steps)
-    assert result.returncode == 0, result.stderr
-    for path in sorted((tmp_path / "out").glob("ranks-*.json")):
-        point = json.loads(path.read_text())
-        assert point["sps"] / point["updates_per_s"] == pytest.approx(256), path.name
-
-
 def test_failed_point_is_reported_and_others_are_measured(tmp_path):
+    """Strong scaling divides the envs: three of one env for each of 3 ranks are those of the one rank."""
     (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 7\nshift 2\nexec "$@"\n')
     (tmp_path / "launcher").chmod(0o755)
-    result = sweep(tmp_path, "--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT)
+    strong = ["--mode", "strong", "--envs-per-rank", 1, "--out", "out"]
+    result = sweep(tmp_path, "--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT, *strong)
     assert result.returncode == 1 and one_line(result).startswith("3 ranks: exit code 7")
     found = json.loads(result.stdout.splitlines()[-1])
     assert found["failed"] == [3] and [row["ranks"] for row in found["rows"]] == [1]
+    point = json.loads((tmp_path / "out/ranks-000001-0.json").read_text())
+    assert point["sps"] / point["updates_per_s"] == pytest.approx(3 * 128)
+    args = prepare(["--ranks", "2,4", "--mode", "strong", "--envs-per-rank", "3"])
+    assert [flags_of(args, ranks)[-2:] for ranks in (2, 4)] == [["--envs-per-rank", "6"], ["--envs-per-rank", "3"]]
 
 
 @pytest.mark.parametrize(

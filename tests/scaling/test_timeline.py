@@ -16,7 +16,7 @@ def timeline(cwd, *args):
 
 
 def test_merged_trace_agrees_with_the_metrics(tmp_path):
-    train(2, tmp_path, *STEPS, "--total-timesteps", 2500, "--trace")
+    train(2, tmp_path, *CARTPOLE, "--envs-per-rank", 1, "--total-timesteps", 2560, "--trace")
     result = timeline(tmp_path, "run", "--json", "--picture", "trace.png")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])

@@ -19,6 +19,7 @@ def test_defaults_presets_and_flags():
     assert parse_train(["--preset", "fast"])[0] == TrainConfig(preset="fast", sync="steps", envs_per_rank=8)
     assert parse_train([])[0] == TrainConfig()
     assert parse_train([])[0].folder == "runs/pong-default-s0"
+    assert parse_train(["--env-id", "ALE/Breakout-v5"])[0].folder == "runs/breakout-default-s0"
 
 
 def test_numbers_and_durations():
@@ -93,6 +94,9 @@ def test_preset_file(tmp_path):
         parse_train(["--preset", str(path)])
     path.write_text("{")
     with pytest.raises(UsageError, match="not a JSON object"):
+        parse_train(["--preset", str(path)])
+    path.write_text(json.dumps({"hidden": True}))
+    with pytest.raises(UsageError, match="hidden in .* must be a whole number"):
         parse_train(["--preset", str(path)])
     path.write_text(json.dumps({"gamma": 7}))
     with pytest.raises(UsageError, match="gamma in .* must be a finite number"):

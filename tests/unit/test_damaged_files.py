@@ -10,6 +10,7 @@ from os_errors import failing
 from pg_mpi.config.errors import SystemFault
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.run import evaluations
 
 
 def line(update, **more):
@@ -80,3 +81,11 @@ def test_damaged_config_is_copied(tmp_path, capfd, content):
     assert folder.begin({}, {"env_steps": 0}) == 0 and len(folder.starts()) == 1
     assert (tmp_path / "run" / "config.json.damaged").read_bytes() == content
     assert "config.json is damaged: the history of starts begins again; a copy is" in capfd.readouterr().err
+
+
+def test_damaged_evaluations_are_kept_and_begin_again(tmp_path, capsys):
+    (tmp_path / "evaluations.json").write_text("{")
+    assert evaluations.add(str(tmp_path), str(tmp_path / "checkpoints" / "step-1.npz"), 1, 0.5, 20)
+    assert (tmp_path / "evaluations.json.damaged").read_text() == "{"
+    assert "the evaluations begin again" in capsys.readouterr().err
+    assert [each["score"] for each in evaluations.read(str(tmp_path))] == [0.5]

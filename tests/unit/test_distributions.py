@@ -138,7 +138,7 @@ def test_gradient_or_outputs_of_wrong_shape_are_refused():
 def test_invalid_theta_is_refused(theta):
     function = MLP(3, 2, 0, np.random.default_rng(8))
     function.theta = theta
-    with pytest.raises(TypeError, match="theta must be"):
+    with pytest.raises(RunError, match="theta must be"):
         custom_policy(function, Categorical(2), 3)
 
 

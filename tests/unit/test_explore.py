@@ -58,6 +58,29 @@ def test_game_after_one_without_reward_has_a_preference():
     assert env.preference is None
 
 
+def test_preference_of_a_replaced_emulator_is_used():
+    """The emulator fails in a game without reward. The next action has the new game's preference."""
+    config = config_of("Freeway")
+    env = Env(0, config, FREEWAY)
+    player = Player([env], FREEWAY.codes, config, PhaseTimer())
+    network = factory.make_policy(config, FREEWAY).expand()
+    step = env.game.step
+
+    def failing(code):
+        if env.steps == 3:
+            raise RuntimeError("injected")
+        return step(code)
+
+    env.game.step = failing
+    env.begin()
+    env.preference = None
+    drawn = []
+    network.sample = lambda seen, rngs, preferences: drawn.append(preferences[0]) or [(0.0, 1, 0.0)]
+    player.play(network, RoundLength(6, np.inf))
+    assert env.trajectory.errors == 1
+    assert drawn[:4] == [None] * 4 and drawn[4] == drawn[5] == env.preference and len(env.preference) == 3
+
+
 def test_game_after_a_rewarded_one_has_no_preference():
     config = config_of("Pong", "--max-frames", 1200, "--sync", "steps", "--num-steps", 299)
     pong = atari_spec.make_spec(config)

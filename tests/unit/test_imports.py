@@ -1,6 +1,7 @@
 """Imports point to lower levels only, and each library is imported in one place."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -30,8 +31,10 @@ IMPORTED_BY = {
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 
 
+@functools.cache
 def imports():
     """(file, imported module) for every import statement in the package, at any depth."""
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -41,8 +44,8 @@ def imports():
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             else:
                 continue
-            for name in names:
-                yield path.relative_to(PACKAGE).as_posix(), name
+            found += [(path.relative_to(PACKAGE).as_posix(), name) for name in names]
+    return found
 
 
 def package_of(name):

@@ -221,6 +221,11 @@ def test_allocations_are_recognised(name: str, tmp_path: Path) -> None:
     assert systems.job_facts(environ) == {next(iter(environ)): next(iter(environ.values()))}
 
 
+def test_missing_file_of_nodes_is_refused_with_one_line() -> None:
+    with pytest.raises(mpirun.UsageError, match="PBS_NODEFILE=/gone cannot be read .*: unset it outside of a job"):
+        systems.allocated_nodes({"PBS_NODEFILE": "/gone", "PBS_JOBID": "7.server"})
+
+
 def test_notices_of_explained_codes_are_left_out() -> None:
     rule = b"-" * 74 + b"\n"
     head = b"prterun detected that one or more processes exited with non-zero status,\nthus causing\n\n"

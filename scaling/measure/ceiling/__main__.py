@@ -50,12 +50,12 @@ def main(argv):
     """Measure and report. Returns the exit code."""
     cli.refuse_mpirun()
     args, *_ = prepare(argv)
-    cli.claim(args.out, "ceiling.json", "scaling.measure.ceiling", argv)
+    facts = cli.claim(args.out, "ceiling.json", "scaling.measure.ceiling", argv)
     measured = timed_run.result_of(args.ranks, "scaling.measure.ceiling.ranks", argv)
     result = {
         **breakdown.summary(measured.pop("speeds"), args.ranks),
         **{name: getattr(args, name) for name in ("ranks", "preset", "seconds", "repeats")},
-        **cli.facts("scaling.measure.ceiling", argv),
+        **facts,
         **measured,
     }
     cli.write_result(args, "ceiling", breakdown.table(result), result, saved=result)

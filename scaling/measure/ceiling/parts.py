@@ -38,32 +38,29 @@ class Bench(Trainer):
     """A trainer whose state can be saved and restored, so that measurements do not change it.
 
     Attributes:
-        envs, policy: those of the trainer.
         played: steps of this rank in the last round.
         metrics: of the last update; None on ranks other than 0.
     """
 
-    envs = property(attrgetter("player.envs"))
-    policy = property(attrgetter("learner.policy"))
     played = property(attrgetter("_played"))
     metrics = property(attrgetter("_run_log.metrics"))
 
     def mark(self):
         """Save the state of this rank for ``put_back`` and ``rewind``."""
         whole = run_state.collect(self.config, self.env_spec, self.learner, self.counters)
-        self._marked = copy.deepcopy((whole, [env.state() for env in self.envs]))
+        self._marked = copy.deepcopy((whole, [env.state() for env in self.player.envs]))
 
     def put_back(self):
         """Restore the last ``mark``: weights, optimizer, counters, emulators and random streams."""
         run_state.restore(World(), self._marked[0], self.learner, self.counters)
         self.rewind()
-        self.network = self.policy.expand()
+        self.network = self.learner.policy.expand()
         self.phases.clear()
 
     def rewind(self):
         """Restore the envs to the last ``mark``, and the counters, because the newest games set a round's length."""
         (_, facts), states = self._marked
-        for env, state in zip(self.envs, states):
+        for env, state in zip(self.player.envs, states):
             env.restore(*state)
         self.counters.restore(facts["counters"])
 
@@ -77,7 +74,7 @@ class Bench(Trainer):
     def scripts(self):
         """The last round as a ``Script`` per env."""
         codes = self.env_spec.codes
-        played = [(env.trajectory.actions.tolist(), env) for env in self.envs]
+        played = [(env.trajectory.actions.tolist(), env) for env in self.player.envs]
         return [
             Script(actions, [codes[action] for action in actions], [*env.trajectory.games, (env.score, env.steps)])
             for actions, env in played

@@ -69,7 +69,7 @@ class Measuring:
     def _replays(self, scripts):
         """Replay the same games with one more part at a time, up to the player itself."""
         bench = self._bench
-        envs, network = bench.envs, bench.network
+        envs, network = bench.player.envs, bench.network
         self._note("emulator", *self._repeat(lambda: parts.emulate(envs, scripts), scripts))
         self._note("features", *self._repeat(lambda: parts.look(envs, scripts), scripts))
         self._note("inference", *self._repeat(lambda: parts.look(envs, scripts, network), scripts))

@@ -48,7 +48,7 @@ def main(argv):
     memory = args.memory or memory or MEMORY
     measured = _measured(os.path.join(args.sweep, "sweep.csv")) if args.sweep else {}
     costs = [read_costs(run, args.warmup) for run in runs]
-    cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
+    facts = cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
     how = (networks, args.ranks_per_node, args.cores, 1e9 * memory)
     rows = [median([predict(each, ranks, *how) for each in costs]) for ranks in args.ranks or DECADES]
     for row in rows:
@@ -59,7 +59,6 @@ def main(argv):
             row["error"] = row["sps"] / row["measured"] - 1
     result = {"rows": rows, **findings.verdict(rows), "costs": vars(costs[0]) | {"lengths": costs[0].lengths.tolist()}}
     result |= {"network": args.network, "memory_gb_s": memory}
-    facts = cli.facts("scaling.model.predict", argv)
     csv = (*KIND, [{"measured": "", "error": "", **row} for row in rows], facts)
     figure = (speed.draw_predict, result)
     cli.write_result(args, "predict", findings.table(result), result, saved=result | facts, table=csv, draw=figure)

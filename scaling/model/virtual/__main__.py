@@ -122,7 +122,7 @@ def train(run, ranks, how, words):
 
     ``how``: network, ranks per node and cores, as words of ``scaling.model.virtual.train``.
     """
-    print(f"{ranks} virtual ranks into {run}", file=sys.stderr, flush=True)
+    cli.say(f"{ranks} virtual ranks into {run}")
     line = [sys.executable, "-m", "scaling.model.virtual.train", str(ranks), *how, *words, "--run-dir", str(run)]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
         try:

@@ -43,15 +43,14 @@ def main(argv):
     cli.refuse_mpirun()
     args, words = cli.parse_training(parser(), argv, REFUSED)
     cli.check_training(words, *args.ranks)
-    cli.claim(args.out, "check.csv", "scaling.model.virtual.check", argv)
+    facts = cli.claim(args.out, "check.csv", "scaling.model.virtual.check", argv)
     rows = []
     for repeat in range(args.repeats):
         for ranks in args.ranks:
-            print(f"{ranks} ranks, {repeat + 1} of {args.repeats}", file=sys.stderr, flush=True)
+            cli.say(f"{ranks} ranks, {repeat + 1} of {args.repeats}")
             steps = args.steps_per_rank * ranks
             flags = [*words, "--total-timesteps", str(steps)]
             rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network, steps)})
-    facts = cli.facts("scaling.model.virtual.check", argv)
     said = [summary([row for row in rows if row["ranks"] == ranks]) for ranks in args.ranks]
     cli.write_result(args, "check", table(said), {"rows": said}, table=(*KIND, rows, facts))
     return int(not all(each["same_weights"] for each in said))
