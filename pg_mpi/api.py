@@ -44,8 +44,8 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
     thread.
 
     Args:
-        config: settings by name, as ``--help`` lists them: ``{"env_id": "ALE/Breakout-v5", "max_walltime": 600}``;
-            None: the default.
+        config: settings by name, as ``--help`` lists them: ``{"env_id": "ALE/Breakout-v5", "max_walltime": 600}``.
+            A value of None leaves that setting at its default.
         comm: an mpi4py communicator; None: one rank, without MPI.
 
     Raises:

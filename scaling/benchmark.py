@@ -140,7 +140,7 @@ def measure(ranks, launcher):
         result = timed_run.measured(lines, WARMUP)
         config = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))
     energy = None
-    if before and after and after[1] > before[1]:
+    if before and after and before[0] == after[0] and before[1] < after[1]:
         used = after[1] - before[1]
         energy = {"joules": used, "from": after[0], "seconds": spent, "steps_per_joule": lines[-1]["env_steps"] / used}
     return {

@@ -118,8 +118,11 @@ def train(ranks, cwd, *args, code=0, module="pg_mpi.train", under_mpi4py=False, 
 
 
 def train_here(*flags):
-    """Train in this process, on one rank without MPI, in ``run`` of the current folder with ``SMALL`` settings."""
-    words = ["--run-dir", "run", *SMALL, *flags]
+    """Train in this process, on one rank without MPI, in ``run`` of the current folder with ``SMALL`` settings.
+
+    ``flags``: each with a value.
+    """
+    words = ["--run-dir", "run", "--max-walltime", LIMIT, *SMALL, *flags]
     api.train({flag[2:].replace("-", "_"): value for flag, value in zip(words[::2], words[1::2])})
 
 

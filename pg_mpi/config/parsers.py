@@ -24,7 +24,7 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 def _number(text: Any) -> float:
-    """Return ``text`` as a float, or NaN if it is not a number. A boolean of JSON or TOML is none."""
+    """Return ``text`` as a float, or NaN if it is not a number, or is a boolean of JSON or TOML."""
     try:
         return math.nan if isinstance(text, bool) else float(text)
     except (ValueError, TypeError, OverflowError):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pg_mpi.config.errors import UsageError, one_line
+from pg_mpi.config.errors import system_faults
 
 
 class Launcher(NamedTuple):
@@ -71,7 +71,7 @@ def job_facts(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def allocated_nodes(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     """The job's nodes and the number of ranks for each, in the batch system's order.
 
-    Empty outside of a job, and where the batch system has no file of them. Raises ``UsageError`` for an unreadable one.
+    Empty outside of a job, and where the batch system has no file of them. Raises ``UsageError``, ``SystemFault``.
     """
     system = batch_system(environ)
     variable = system.nodes if system else None
@@ -79,10 +79,8 @@ def allocated_nodes(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     if not path:
         return {}
     nodes: Counter[str] = Counter()
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{variable}={path} cannot be read ({one_line(error)}): unset it outside of a job") from None
+    with system_faults(f"{variable}={path} cannot be read", "unset it outside of a job", given=True):
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     for line in lines:
         name, *more = line.split() or [""]
         if name:

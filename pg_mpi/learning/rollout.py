@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import RunError
+from pg_mpi.config.errors import RunError, described
 from pg_mpi.config.random_streams import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment, EnvSpec
@@ -90,7 +90,7 @@ class Env:
         if self.errors_in_row >= ERRORS_IN_ROW:
             raise RunError(
                 f"the emulator of env {self.index} failed {self.errors_in_row} times in a row "
-                f"({type(error).__name__}: {error}): check the installation of ale-py"
+                f"({described(error)}): check the installation of ale-py"
             ) from error
         self.trajectory.errors += 1
         self.trajectory.break_off(ahead)

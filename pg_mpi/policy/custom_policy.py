@@ -17,10 +17,6 @@ from pg_mpi.policy.running_norm import RunningNorm
 Floats = NDArray[np.floating[Any]]
 
 
-class Unfit(TypeError):
-    """Parameters that cannot be exchanged between ranks."""
-
-
 class Function(Protocol):
     """Protocol of a custom policy.
 

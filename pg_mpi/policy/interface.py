@@ -23,8 +23,8 @@ class Network(Protocol):
     ) -> list[tuple[float, Any, float]]:
         """Draw an action for each observation, with its own generator: (value, action, log-probability) each.
 
-        ``preferences``, floats or None for each, are added to the logits before, and the log-probability includes them.
-        Only ``SparseNetwork`` is given any but None.
+        ``preferences``, floats or None for each, are added to the logits before sampling. The log-probability includes
+        them. Other policies than ``SparseMLP`` get only None.
         """
 
     def likeliest(self, observation: Any) -> Any:

@@ -62,7 +62,7 @@ class SparseNetwork:
         generators: Sequence[np.random.Generator],
         preferences: Sequence[Sequence[float] | None] = (),
     ) -> list[tuple[float, int, float]]:
-        """See ``Network``: A floats of preference."""
+        """See ``Network``. A preference has A floats, one per action."""
         drawn = []
         for logits, rng, preference in zip(self.forward(observations), generators, preferences or repeat(None)):
             value = logits.pop()

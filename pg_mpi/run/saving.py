@@ -1,4 +1,7 @@
-"""Writing of a checkpoint: one file by rank 0, or first a part by the first rank of each group. See ``env_states``."""
+"""When a checkpoint is due, and its writing.
+
+It is one file by rank 0, or first a part by the first rank of each group: see ``env_states``.
+"""
 
 import dataclasses
 import hashlib
@@ -54,7 +57,7 @@ class Saving:
 
     Attributes:
         unsaved: updates since the last checkpoint.
-        begun: whether this start has written a checkpoint.
+        has_saved: whether this start has written a checkpoint.
     """
 
     def __init__(
@@ -62,19 +65,25 @@ class Saving:
     ) -> None:
         self._folder, self._group, self._clock, self._sync = folder, group, clock, sync
         self._every, self._keep = config.checkpoint_every, config.keep_checkpoints
-        self.unsaved, self.begun, self._saved_at = 0, False, clock()
+        self.unsaved, self.has_saved, self._saved_at = 0, False, clock()
 
     def is_due(self, world: Collectives) -> bool:
-        """Whether a checkpoint is due, by updates or by rank 0's clock; alike on all ranks. Collective."""
+        """Whether a checkpoint is due, by updates or by rank 0's clock; alike on all ranks.
+
+        Collective: every rank must call this.
+        """
         if isinstance(self._every, int):
             return self.unsaved >= self._every
         late = world.rank == 0 and self._clock() - self._saved_at >= self._every
         return self.unsaved > 0 and world.any(late)[0]
 
     def agree(self, world: Collectives) -> None:
-        """After a lost rank, count what is unsaved on any rank as unsaved. Collective."""
-        self.unsaved, new = map(int, world.max_(np.array([self.unsaved, not self.begun])))
-        self.begun = not new
+        """After a lost rank, count what is unsaved on any rank as unsaved.
+
+        Collective: every rank must call this.
+        """
+        self.unsaved, new = map(int, world.max_(np.array([self.unsaved, not self.has_saved])))
+        self.has_saved = not new
 
     def layout(self, world: Collectives, envs: int) -> Layout:
         """The parts of a checkpoint of ``envs`` envs in all."""
@@ -98,7 +107,7 @@ class Saving:
         elif states:
             arrays, facts = arrays | states[0], facts | states[1]
         world.on_root(self._commit, path, arrays, facts)
-        self.unsaved, self.begun, self._saved_at = 0, True, self._clock()
+        self.unsaved, self.has_saved, self._saved_at = 0, True, self._clock()
 
     def _prepare(self, path: str, arrays: dict[str, Any], env_steps: int, layout: Layout) -> None:
         self._sync()

@@ -75,7 +75,7 @@ class RandomPolicy:
         self._env_spec, self._before = env_spec, np.arctanh if squash == "tanh" else np.asarray
 
     def sample(
-        self, observations: Sequence[Any], generators: Sequence[np.random.Generator]
+        self, observations: Sequence[Any], generators: Sequence[np.random.Generator], preferences: Sequence[Any] = ()
     ) -> list[tuple[float, Any, float]]:
         """(value, action, log-probability) for each observation. Continuous actions end between -1 and 1."""
         known: Any = self._env_spec

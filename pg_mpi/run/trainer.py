@@ -218,7 +218,7 @@ class Trainer:
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save what is not saved, print the reason and the time since a signal; mark the folder DONE if finished."""
-        if self._saving.unsaved or not self._saving.begun:
+        if self._saving.unsaved or not self._saving.has_saved:
             self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
         self._world.on_root(self._run_log.close, reason, finished, waited)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from pg_mpi import STARTED
-from pg_mpi.config.errors import SystemFault, one_line, reportable
+from pg_mpi.config.errors import SystemFault, described, reportable
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
@@ -70,7 +70,7 @@ def play(
         if isinstance(fault, SystemFault) and not isinstance(error, MemoryError):
             fault.agreed = False  # of the machine, not of the settings: the job ends, unknown to other groups
             raise fault from None
-        outcome = Outcome(FAILED, why=one_line(f"{type(error).__name__}: {error}"))
+        outcome = Outcome(FAILED, why=described(error))
     outcomes: list[Outcome] = group.gather_all(outcome)
     # a failure before any other outcome, and its cause before the failures of the other ranks
     return min(outcomes, key=lambda each: (each.state != FAILED, each.why.startswith("PeerFailed")))

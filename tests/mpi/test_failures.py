@@ -85,7 +85,7 @@ def test_non_finite_gradient_is_skipped_on_all_ranks(tmp_path):
 def test_ten_non_finite_gradients_in_a_row_end_the_job(tmp_path):
     updates = ",".join(map(str, range(3, 40)))
     extra = ["--envs-per-rank", 1, "--checkpoint-every", "2"]
-    result = run_with_fault(tmp_path, f"nan:{updates}", ranks=2, extra=map(str, extra))
+    result = run_with_fault(tmp_path, f"nan:{updates}", ranks=2, extra=extra)
     assert result.returncode == 1
     assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])

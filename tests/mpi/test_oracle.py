@@ -61,7 +61,7 @@ def test_karpathy_preset_follows_the_serial_example(tmp_path, flags, options):
     np.testing.assert_allclose(head_cache[:, 0], cache2, rtol=2e-3)
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_mpi_example_has_equal_weights_on_all_ranks_and_the_serial_ones_on_one(tmp_path, ranks, two_games):
     line = command(ranks, "mpi.train_example")
     result = run(

@@ -1,5 +1,6 @@
 """A resumed run equals an uninterrupted one: the bits of the checkpoint and all deterministic metrics."""
 
+import json
 import math
 import os
 import re
@@ -192,6 +193,8 @@ def test_repeated_starts_without_a_checkpoint_are_refused(tmp_path, monkeypatch)
     short = [*CARTPOLE, "--max-walltime", "0.001", "--idle-starts", 3]
     for _ in range(3):
         train_here(*short)
+        start = json.loads((tmp_path / "run" / "config.json").read_text())["starts"][-1]
+        assert "walltime budget" in start["ended"]["reason"]
     with pytest.raises(UsageError, match="the last 3 starts of run saved nothing after 0 steps"):
         train_here(*short)
     train_here("--idle-starts", 0, *CARTPOLE, "--total-timesteps", 1)

@@ -73,7 +73,7 @@ def test_study_completes_and_writes_its_results(tmp_path):
     run(command(2, "pg_mpi.train", *flags), tmp_path, code=0)
     settings = json.loads((tmp_path / "best/config.json").read_text())["settings"]
     assert {name: settings[name] for name in preset} == preset
-    again = tune(tmp_path, each, *args, quick=WITHOUT_STEPS)
+    again = tune(tmp_path, ranks, *args, quick=WITHOUT_STEPS)
     assert trials_of(again) == rows and again.returncode == 0, "a finished study continues"
 
 
@@ -112,7 +112,7 @@ def test_killed_study_resumes_its_trials(tmp_path):
 
 def test_two_jobs_share_a_study_and_one_stops_at_a_signal(tmp_path):
     (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
-    args = ["--space", "space.toml", "--trials", 5, "--budget", 2, "--json", *QUICK]
+    args = ["--space", "space.toml", "--trials", 4, "--budget", 3, "--json", *QUICK]
     stopping, continuing = (start(command(2, "pg_mpi.tune", *args), tmp_path) for _ in range(2))
     deadline = time.monotonic() + 90
     while len(list(tmp_path.glob("tune.trials/*/checkpoints/*.npz"))) < 1:
@@ -124,7 +124,7 @@ def test_two_jobs_share_a_study_and_one_stops_at_a_signal(tmp_path):
     assert whole.returncode == 0, whole.stderr
     last = run(command(2, "pg_mpi.tune", *args), tmp_path, limit=120, code=0)
     rows = trials_of(last)
-    assert [row["slot"] for row in rows] == list(range(5))
+    assert [row["slot"] for row in rows] == list(range(4))
     assert {row["state"] for row in rows} <= {"complete", "pruned"}
     end(stopping), end(continuing)
 

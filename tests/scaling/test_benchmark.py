@@ -16,6 +16,7 @@ SHORTER = """
 import sys
 from scaling import benchmark, cli
 benchmark.SECONDS, benchmark.WARMUP = 9, 4
+assert "--envs-per-rank 8" in benchmark.CASE
 benchmark.CASE = benchmark.CASE.replace("--envs-per-rank 8", "--envs-per-rank 2")
 cli.run(benchmark.main)
 """
@@ -50,6 +51,17 @@ def test_energy_is_that_of_the_packages(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "energy_uj").write_text(value)
     assert benchmark.joules(tmp_path) == 12.0 and benchmark.joules(tmp_path / "none") is None
+
+
+def test_energy_on_several_nodes_is_that_of_the_job(tmp_path, monkeypatch):
+    (tmp_path / "sacct").write_text("#!/bin/sh\necho 345\n")
+    (tmp_path / "sacct").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(benchmark, "allocated_nodes", lambda: {"n1": 2, "n2": 2})
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert benchmark.energy_so_far() is None
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert benchmark.energy_so_far() == ("sacct", 345.0)
 
 
 def test_bad_input_is_refused_with_one_line(monkeypatch):

@@ -55,7 +55,7 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
 
 
 def test_failed_point_is_reported_and_others_are_measured(tmp_path):
-    """Strong scaling divides the envs: three of one env for each of 3 ranks are those of the one rank."""
+    """With ``--mode strong`` one rank has the three envs of three ranks."""
     (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 7\nshift 2\nexec "$@"\n')
     (tmp_path / "launcher").chmod(0o755)
     strong = ["--mode", "strong", "--envs-per-rank", 1, "--out", "out"]

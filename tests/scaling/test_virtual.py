@@ -170,7 +170,7 @@ def result(ranks, above, at):
 
 
 def test_costs_of_each_number_of_ranks():
-    rows = compare([result(4, 130, 300), result(1, 400, 1100), result(2, 220, None)])["rows"]
+    rows = compare([result(4, 130, 300), result(1, 400, 1100), result(2, 220, None)])
     assert [row["ranks"] for row in rows] == [1, 2, 4]
     assert rows[1]["above_0_core_hours"] == 2 * 220 / 3600 and rows[1]["at_target_wall_s"] is None
 

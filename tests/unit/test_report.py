@@ -263,6 +263,11 @@ def test_report_shows_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
     assert read.runs([str(folder)])[0].beside.video is None
 
 
+def test_only_evaluations_of_atari_games_have_sticky_actions():
+    pong, cartpole = (captions.protocol(EVALUATION | {"env_id": name}) for name in ("ALE/Pong-v5", "CartPole-v1"))
+    assert "sticky actions" in pong and "sticky actions" not in cartpole
+
+
 def test_evaluation_of_a_checkpoint_with_more_digits_is_drawn(tmp_path):
     folder = write_run(tmp_path / "run", updates=1)
     write_lines(folder, [line(n) | {"env_steps": n * 10**12} for n in range(1, 4)])

@@ -43,7 +43,7 @@ import time
 from pathlib import Path
 from typing import IO, cast
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.launch.mpirun import (
     is_elastic,
@@ -157,9 +157,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         launcher = launcher_for(job, options.launcher)
         code = run([*start_command(launcher, ranks), sys.executable, "-m", *job], needs_local_ranks=not is_elastic(job))
-    except UsageError as error:
+    except (UsageError, RunError) as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
-        return 2
+        return error.code
     if code == RUN_AGAIN and options.again:
         print(f"stopped with a checkpoint; run again to resume: {options.again}")
         return 0

@@ -35,7 +35,7 @@ def parser():
         "scaling.model.virtual",
         "Train to a score on N virtual ranks in one process. A simulated clock charges each rank its own "
         "measured time and the modelled time of the exchange. Reports the score against wall-clock time and "
-        "core-hours for each N, the fastest N, and the N beyond which more ranks do not help.",
+        "core-hours for each N.",
         "All other flags are those of pg_mpi.train. A suffix x multiplies a number by the number of ranks "
         "(--minibatch-size 1024x), x0.5 by its square root, and x-1 divides it among the ranks (--num-steps 4096x-1). "
         "The command uses one core. The same command resumes a stopped run. N virtual ranks take about N times as "
@@ -64,12 +64,11 @@ def main(argv):
     if code := train_all(args, words, facts):
         return code
     results = read_parts(args.out, same)
-    found = comparison.compare(results)
+    rows = comparison.compare(results)
     newest = max(results, key=lambda result: result["time"])
-    csv = (*KIND, found["rows"], {name: newest[name] for name in facts})
+    csv = (*KIND, rows, {name: newest[name] for name in facts})
     figure = (score_curves.draw_virtual, results)
-    text = comparison.table(results, found)
-    cli.write_result(args, "virtual", text, found, table=csv, draw=figure)
+    cli.write_result(args, "virtual", comparison.table(results, rows), {"rows": rows}, table=csv, draw=figure)
     return 0
 
 

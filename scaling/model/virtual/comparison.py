@@ -4,8 +4,8 @@ SCORES = ("above_0", "at_target")
 
 
 def compare(results):
-    """Compare the results: ``rows``, a dict for each N, JSON-able."""
-    return {"rows": [row(result) for result in sorted(results, key=lambda result: result["ranks"])]}
+    """The ``row`` of each result, by N."""
+    return [row(result) for result in sorted(results, key=lambda result: result["ranks"])]
 
 
 def row(result):
@@ -20,12 +20,12 @@ def row(result):
     return {"ranks": ranks, **costs, "sps": end["sps_total"], "score": end["return_mean"], "end_s": end["wall_s"]}
 
 
-def table(results, found):
-    """Format the comparison ``found`` as text."""
+def table(results, rows):
+    """Format the ``rows`` of results as text."""
     titles = {"above_0": "above 0", "at_target": f"at least {results[0]['target']:g}"}
     costs = "".join(f"{title + ': s':>18}{'core-h':>9}{'M steps':>9}" for title in titles.values())
     lines = [f"{'ranks':>6}{'steps/s':>10}{costs}{'score':>8}{'after s':>9}"]
-    for each in found["rows"]:
+    for each in rows:
         costs = "".join(
             _costs(*(each[f"{name}_{key}"] for key in ("wall_s", "core_hours", "env_steps"))) for name in SCORES
         )
