@@ -27,7 +27,7 @@ from scaling.model.virtual.__main__ import for_each, main
 from scaling.model.virtual.comparison import compare
 from scaling.model.virtual.world import Hub
 
-GAMES = ["--max-frames", "800", "--total-timesteps", "1500", "--seed", "3"]
+GAMES = ["--max-frames", "400", "--total-timesteps", "800", "--seed", "3"]
 BALANCE = [*CARTPOLE, "--total-timesteps", "3000"]
 
 
