@@ -54,6 +54,7 @@ def test_energy_is_that_of_the_packages(tmp_path):
 
 
 def test_energy_on_several_nodes_is_that_of_the_job(tmp_path, monkeypatch):
+    """A script stands in for ``sacct``, whose accounting a local SLURM lacks."""
     (tmp_path / "sacct").write_text("#!/bin/sh\necho 345\n")
     (tmp_path / "sacct").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
