@@ -37,24 +37,40 @@ uint32_t encoder_source(void) { return SOURCE; }  /* CRC-32 of this file, set by
 
 /* -- foreground.py and the tiles -------------------------------------------------------------------------------- */
 
-static int in_foreground(const memory *m, int pixel)
+/* Return 8 bytes as a word, the first byte lowest. */
+static uint64_t word_at(const uint8_t *bytes)
 {
-    for (int k = 0; k < m->background_count; k++)
-        if (m->screen[pixel] == m->backgrounds[k * m->height * WIDTH + pixel]) return 0;
-    return 1;
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
 }
 
-/* Find the runs of one row, at most WIDTH, and return their number. Skip rows and groups of 8 background pixels. */
+/* Return the high bit of each byte that is not 0. */
+static uint64_t nonzero(uint64_t word)
+{
+    const uint64_t low = 0x7f7f7f7f7f7f7f7f;
+    return (((word & low) + low) | word) & ~low;
+}
+
+/* Find the runs of one row, at most WIDTH, and return their number. Rows and words equal to the first background are
+ * skipped: reading the screen takes most of an observation's time. */
 static int runs_of_row(const memory *m, int row, run *out)
 {
     const uint8_t *line = m->screen + row * WIDTH, *usual = m->backgrounds + row * WIDTH;
+    uint64_t differs = 0;
     int count = 0;
-    if (!memcmp(line, usual, WIDTH)) return 0;
+    for (int start = 0; start < WIDTH; start += 8) differs |= word_at(line + start) ^ word_at(usual + start);
+    if (!differs) return 0;
     for (int start = 0; start < WIDTH; start += 8) {
-        if (!memcmp(line + start, usual + start, 8)) continue;
-        for (int column = start; column < start + 8; column++) {
-            if (!in_foreground(m, row * WIDTH + column)) continue;
-            int colour = m->classes[line[column]];
+        uint64_t word = word_at(line + start), foreground = ~(uint64_t)0;
+        if (word == word_at(usual + start)) continue;
+        for (int k = 0; k < m->background_count; k++)
+            foreground &= nonzero(word ^ word_at(usual + k * m->height * WIDTH + start));
+        for (; foreground; foreground &= foreground - 1) {
+            int column = start + __builtin_ctzll(foreground) / 8, colour = m->classes[line[column]];
             if (count && out[count - 1].last == column - 1 && out[count - 1].colour == colour)
                 out[count - 1].last = column;
             else

@@ -18,10 +18,13 @@ def summary(speeds, ranks):
     """Summarise the speeds of each part, a list of steps/s over all ranks each.
 
     ``us_per_step``: microseconds of one rank. ``cost_us``: time that the part adds, or that a stub removes.
-    ``share``: of the emulator's speed. ``spread``: largest minus smallest speed, divided by the median. ``fastest``:
-    the ratios of the fastest measurements instead of the medians, because other load only reduces speeds.
+    ``share``: of the emulator's speed in the same repeat, whose measurements follow one another; the median over the
+    repeats. ``spread``: largest minus smallest speed, divided by the median. ``fastest``: the ratios of the fastest
+    measurements, because other load only reduces speeds.
     """
     medians = {name: round(statistics.median(values), 1) for name, values in speeds.items()}
+    fastest = {name: max(values) for name, values in speeds.items()}
+    shares = {name: _paired(values, speeds["emulator"]) for name, values in speeds.items()}
     per_step = {name: 1e6 * ranks / sps for name, sps in medians.items()}
     rows = []
     for name, label, base in PARTS:
@@ -33,7 +36,7 @@ def summary(speeds, ranks):
                 "sps": medians[name],
                 "us_per_step": round(per_step[name], 2),
                 "cost_us": round(-cost if base == "train" else cost, 2),
-                "share": medians[name] / medians["emulator"],
+                "share": shares[name],
                 "spread": round((max(speeds[name]) - min(speeds[name])) / medians[name], 4),
                 "sps_each": [round(sps, 1) for sps in speeds[name]],
             }
@@ -42,15 +45,19 @@ def summary(speeds, ranks):
         "emulator_sps": medians["emulator"],
         "play_sps": medians["play"],
         "train_sps": medians["train"],
-        **_ratios(medians),
-        "fastest": _ratios({name: max(values) for name, values in speeds.items()}),
+        "play_ratio": shares["play"],
+        "ratio": shares["train"],
+        "fastest": {
+            "play_ratio": fastest["play"] / fastest["emulator"],
+            "ratio": fastest["train"] / fastest["emulator"],
+        },
         "parts": rows,
     }
 
 
-def _ratios(sps):
-    """Shares of the emulator's speed."""
-    return {"play_ratio": sps["play"] / sps["emulator"], "ratio": sps["train"] / sps["emulator"]}
+def _paired(values, others):
+    """Median of the ratios of the measurements of each repeat."""
+    return statistics.median(value / other for value, other in zip(values, others))
 
 
 def table(result):
@@ -58,7 +65,7 @@ def table(result):
     lines = [
         f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
         + (": they share cores" if result["ranks"] > result["cores"] else ""),
-        f"medians of {result['repeats']} measurements of {result['seconds']:g} s; steps/s of all ranks, µs of one rank",
+        f"medians of {result['repeats']} repeats, {result['seconds']:g} s each; steps/s of all ranks, µs of one rank",
         "",
         f"{'part':<34}{'steps/s':>9}{'µs/step':>9}{'its µs':>8}{'of emulator':>13}{'spread':>8}",
     ]
