@@ -10,11 +10,11 @@ COMMANDS = {
     "evaluate": "play full games with a trained policy and report the score",
     "status": "list runs: state, progress, time left, reason for the end",
     "watch": "watch a policy play in the terminal, while it is trained",
-    "report": "make one page of runs to look at",
+    "report": "write a page with curves, tables and provenance of runs",
     "doctor": "check this machine's MPI, pinning and speed",
     "tune": "search for better settings",
-    "bandit": "policy gradients at their smallest",
-    "benchmark": "a figure of merit of this machine",
+    "bandit": "compare policy gradients and other learners on a multi-armed bandit",
+    "benchmark": "measure the training speed of this machine",
 }
 HELP = f"""usage: pg-mpi COMMAND ...
 

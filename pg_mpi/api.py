@@ -15,16 +15,15 @@ one of them raises::
     run = api.train({"total_timesteps": 1_000_000}, MPI.COMM_WORLD)
 """
 
+import contextlib
 import os
 import signal
-import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi import STARTED
 from pg_mpi.config.command_line import flag
 from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.files.metrics_file import read_lines
@@ -53,17 +52,14 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
         RunError: the run cannot continue, for example because a disk is full.
     """
     words = [f"{flag(name)}={value}" for name, value in config.items() if value is not None]
-    world, begun = World(comm), time.monotonic()
-    world.clock = lambda: STARTED + time.monotonic() - begun  # max_walltime and wall_s count from here
+    world = World(comm)
+    world.restart_clock()  # max_walltime and wall_s count from here
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         stop = StopFlag()
         settings, given = world.on_root(read_settings, words, world.size, world.can_shrink())
-        trainer = Trainer(world, settings, given)
-        try:
+        with contextlib.closing(Trainer(world, settings, given)) as trainer:
             loop(world, trainer, stop)
-        finally:
-            trainer.unlock()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

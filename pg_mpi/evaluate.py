@@ -15,7 +15,7 @@ import numpy as np
 
 from pg_mpi.config.errors import UsageError, counted, warn
 from pg_mpi.config.parsers import Parser, integer, real
-from pg_mpi.config.settings import inapplicable
+from pg_mpi.config.presets import is_atari
 from pg_mpi.files import video
 from pg_mpi.files.atomic_file import is_folder, write_json
 from pg_mpi.mpi import process
@@ -94,7 +94,7 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, SavedPoli
     if args.video:
         video.check(args.video)
     saved = find(best_checkpoint(args.run) if args.best else args.run, args.own)
-    if args.sticky is not None and "sticky" in inapplicable(saved.config.env_id):
+    if args.sticky is not None and not is_atari(saved.config.env_id):
         raise UsageError(f"--sticky has no effect on {saved.config.env_id}: leave it out")
     return args, saved
 
@@ -102,7 +102,7 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, SavedPoli
 def _tell(args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: list[float], lengths: list[int]) -> None:
     low, high = interval(scores)
     config, path = policy.saved.config, policy.saved.path
-    arcade = "sticky" not in inapplicable(config.env_id)
+    arcade = is_atari(config.env_id)
     starts = f", up to {MOST_NOOPS} random no-ops at the start" if policy.starts_with_noops else ""
     frames = f", frame skip {config.frame_skip}, at most {config.max_frames:,} frames a game" if arcade else ""
     frames = f", sticky actions {policy.sticky:g}{frames}" if arcade else ""

@@ -11,7 +11,7 @@ from pg_mpi.config.errors import SystemFault, UsageError, system_faults
 from pg_mpi.config.parsers import Parser
 from pg_mpi.files.atomic_file import exists
 from pg_mpi.files.folder_lock import is_held
-from pg_mpi.files.metrics_file import clock, last_line
+from pg_mpi.files.metrics_file import clock, last_line, time_left
 from pg_mpi.mpi import process
 
 RUNNING, FINISHED, STOPPED, KILLED = "running", "finished", "stopped", "killed"
@@ -102,13 +102,9 @@ def line_of(run: Run, now: float) -> str:
 
 def _end(run: Run, now: float) -> list[str]:
     """When a running run ends, by its nearest budget; empty without one."""
-    left = []
-    if run.settings.get("max_walltime"):
-        began = calendar.timegm(time.strptime(run.start["time"], "%Y-%m-%dT%H:%M:%SZ"))
-        left.append(run.settings["max_walltime"] - (now - began))
-    if run.settings.get("total_timesteps") and run.last.get("sps"):
-        left.append((run.settings["total_timesteps"] - run.last["env_steps"]) / run.last["sps"])
-    parts = [f"{clock(max(0.0, min(left)))} left at most"] if left else []
+    spent = now - calendar.timegm(time.strptime(run.start["time"], "%Y-%m-%dT%H:%M:%SZ"))
+    budgets = run.settings.get("max_walltime"), run.settings.get("total_timesteps")
+    parts = time_left(budgets[0], spent, budgets[1], run.last.get("env_steps", 0), run.last.get("sps", 0.0))
     if (target := run.settings.get("target_return")) is not None:
         parts.append(f"until the mean is {target:g}")
     return parts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pg_mpi import STARTED
 from pg_mpi.config.command_line import DRY_RUN, parse_dry_run, parse_train, train_parser
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RUN_AGAIN, UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pg_mpi.run.counters import Counters
     from pg_mpi.run.trainer import Trainer
 
-FINISHED, STOPPED = 0, 75
+FINISHED = 0
 
 
 def main(world: World, argv: list[str], stop: Stop) -> int:
@@ -84,13 +84,13 @@ def verdict(
             FINISHED,
         )
     if world.size < config.min_ranks:
-        return f"{world.size} ranks are left, fewer than --min-ranks {config.min_ranks}", STOPPED
+        return f"{world.size} ranks are left, fewer than --min-ranks {config.min_ranks}", RUN_AGAIN
     out_of_time = config.max_walltime is not None and world.clock() - STARTED >= config.max_walltime
     signalled, out_of_time = world.any(stop, out_of_time)
     if signalled:
-        return "asked to stop by a signal", STOPPED
+        return "asked to stop by a signal", RUN_AGAIN
     if out_of_time:
-        return f"the walltime budget of {config.max_walltime:g} s is spent", STOPPED
+        return f"the walltime budget of {config.max_walltime:g} s is spent", RUN_AGAIN
     return None, None
 
 

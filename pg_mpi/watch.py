@@ -1,6 +1,6 @@
 """Watch a policy play in the terminal: ``python -m pg_mpi.watch RUN``.
 
-Each game is played with the newest checkpoint, so the policy improves before your eyes while the run goes on. It needs
+Each game is played with the newest checkpoint, so the policy improves while the run goes on. It needs
 256 colours and no display, and works over ssh. A character is two pixels, one above the other.
 """
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, integer, real
+from pg_mpi.config.presets import is_atari
 from pg_mpi.env.interface import Environment
 from pg_mpi.files.checkpoint_folder import candidates
 from pg_mpi.files.folder_lock import is_held
@@ -80,7 +81,7 @@ class Screen:
 
     def __init__(self, saved: SavedPolicy, speed: float) -> None:
         self._title = f"{saved.config.env_id} after {saved.env_steps:,} steps, score"
-        self._aspect = ATARI_ASPECT if saved.config.env_id.startswith("ALE/") else 1.0
+        self._aspect = ATARI_ASPECT if is_atari(saved.config.env_id) else 1.0
         self._seconds, self._due = saved.config.frame_skip / FRAMES / speed, time.monotonic()
 
     def draw(self, game: Environment, score: float) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pg_mpi.config.command_line import flag, parse_train
-from pg_mpi.config.errors import RunError, UsageError, one_line
+from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line
 from pg_mpi.config.parsers import Parser, nearest, real
 from pg_mpi.config.settings import FIELDS
 from pg_mpi.files.atomic_file import write_json
@@ -16,7 +16,6 @@ from pg_mpi.files.figure_file import picture
 from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.mpi.launch import launch_env, mpirun
 
-AGAIN = 75  # exit code after a signal: the same command resumes
 positive = real(0, open_low=True)
 
 
@@ -74,7 +73,7 @@ def check_training(words, *counts):
 
 def facts(module, argv):
     """Provenance of a result: command, commit, time, versions, processor, usable hardware threads."""
-    found = facts_of(module, argv)
+    found = facts_of(command_line(module, argv))
     return {**found, "cpu": found["versions"]["cpu"], "cores": mpirun.usable_threads()}
 
 
@@ -96,12 +95,6 @@ def claim(folder, name, module, argv):
 def say(line):
     """Print on standard error what is being done."""
     print(line, file=sys.stderr, flush=True)
-
-
-def refuse_mpirun():
-    """Raise ``UsageError`` if this process is one of several ranks."""
-    if (launch_env.promised() or 1) > 1:
-        raise UsageError("this command starts its own ranks: run it without mpirun, with --ranks")
 
 
 def check_flags(words, ours, refused):
@@ -144,15 +137,19 @@ def write_result(args, name, text, result, saved=None, table=None, draw=None):
 def run(main, goes_on=False):
     """Run a command's ``main(argv)`` and end the process. A ``UsageError`` prints one line and exits with code 2.
 
-    A signal also ends the command's job. ``goes_on``: the same command resumes, so the exit code is then ``AGAIN``.
+    A command is one process: it starts the ranks that it needs.
+
+    A signal also ends the command's job. ``goes_on``: the same command resumes, so the exit code is then ``RUN_AGAIN``.
     """
 
     def stop(number, frame):
-        raise SystemExit(AGAIN if goes_on else 128 + number)
+        raise SystemExit(RUN_AGAIN if goes_on else 128 + number)
 
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, stop)
     try:
+        if (launch_env.promised() or 1) > 1:
+            raise UsageError("this command starts its own ranks: run it without mpirun, with --ranks")
         mpirun.set_environment()
         code = main(sys.argv[1:])
     except (UsageError, RuntimeError, RunError, OSError) as error:

@@ -13,10 +13,10 @@ from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
-from pg_mpi.mpi.launch.nodes import host_file
 from scaling import cli
 from scaling.csv_io import read_csv, read_parts
 from scaling.measure import efficiency, timed_run
+from scaling.measure.host_file import host_file
 from scaling.model import scaling_laws
 from scaling.pictures import speed
 
@@ -86,7 +86,6 @@ def flags_of(args, ranks):
 
 def main(argv):
     """Run the missing measurements and report. Returns the exit code: 1 if a measurement failed."""
-    cli.refuse_mpirun()
     args = prepare(argv)
     make_folder(args.out)
     same = {name: getattr(args, name) for name in ("mode", "words", "envs", "seconds", "warmup", "launcher")}

@@ -13,7 +13,7 @@ from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.files.provenance import facts_of
+from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.mpi import process
 from pg_mpi.mpi.pinning import pin_threads
 from pg_mpi.mpi.world import World
@@ -141,7 +141,7 @@ def _tell(
 
 
 def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int) -> None:
-    facts = facts_of("pg_mpi.bandit", argv) | {"ranks": ranks} | task._asdict()
+    facts = facts_of(command_line("pg_mpi.bandit", argv)) | {"ranks": ranks} | task._asdict()
     names = ("reward", "reward_half_width", "optimal", "optimal_half_width")
     rows = [
         {"step": step + 1, "method": r.method.name, **dict(zip(names, map(float, numbers)))}

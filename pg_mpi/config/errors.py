@@ -12,7 +12,9 @@ from typing import Any, TypeVar, cast
 
 _AnyError = TypeVar("_AnyError", bound=Exception)
 
-#: Error numbers whose cause may pass: exit code 75, so that a chain of jobs continues. Any other has exit code 1.
+#: Exit code: the same command continues, so a chain of jobs runs it again.
+RUN_AGAIN = 75
+#: Error numbers whose cause may pass: exit code ``RUN_AGAIN``. Any other has exit code 1.
 MAY_PASS = frozenset(
     (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT, errno.ENOLCK)
 )
@@ -51,7 +53,7 @@ class SystemFault(RunError):
 
     def __init__(self, line: str, may_pass: bool = False) -> None:
         super().__init__(line)
-        self.code = 75 if may_pass else 1
+        self.code = RUN_AGAIN if may_pass else 1
 
 
 def warn(line: str) -> None:

@@ -37,9 +37,14 @@ GYMNASIUM: dict[str, Any] = {
 }
 
 
+def is_atari(env_id: str) -> bool:
+    """Whether an environment is an Atari game; others are made by Gymnasium or by the user's code."""
+    return env_id.startswith("ALE/")
+
+
 def env_defaults(env_id: str) -> dict[str, Any]:
     """The default settings of an env where they differ from those of Atari games."""
-    return {} if env_id.startswith("ALE/") else dict(GYMNASIUM)
+    return {} if is_atari(env_id) else dict(GYMNASIUM)
 
 
 def names_foreign_code(name: str, value: Any) -> bool:

@@ -7,7 +7,7 @@ the number is that of a game, a run, a trial, or the first env of a replay buffe
 
 import numpy as np
 
-WEIGHTS, STICKY, ACTIONS, SHUFFLE, SURVEY, EVALUATION_STICKY, EVALUATION_ACTIONS, BANDIT, REPLAY, TUNE = range(10)
+WEIGHTS, STICKY, ACTIONS, SHUFFLE, CALIBRATION, EVALUATION_STICKY, EVALUATION_ACTIONS, BANDIT, REPLAY, TUNE = range(10)
 
 
 def stream(seed: int, role: int, env: int = 0, update: int = 0) -> np.random.Generator:

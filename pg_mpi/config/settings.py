@@ -8,6 +8,7 @@ from typing import Any
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text, updates_or_time
+from pg_mpi.config.presets import is_atari
 
 # What a setting applies to, if not to every run:
 ATARI = "Atari games"
@@ -57,11 +58,13 @@ class TrainConfig:
     mode: int | None = _setting(
         None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI
     )
-    difficulty: int | None = _setting(None, integer(0), "the ALE's number of the difficulty, likewise", applies=ATARI)
+    difficulty: int | None = _setting(
+        None, integer(0), "the ALE's number of the difficulty (default: the game's own)", applies=ATARI
+    )
     rewards: str = _setting(
         "sign",
         choice("sign", "raw", "scaled"),
-        "rewards for learning: their sign, raw, or scaled for returns of deviation 1; scores are always raw",
+        "rewards for learning: their sign, raw, or scaled for returns of standard deviation 1; scores are always raw",
     )
     policy: str = _setting(
         "usual", text, "usual: the built-in policy; or package.module:Class of your own, see docs/own.md"
@@ -186,8 +189,8 @@ class TrainConfig:
 
         ``given``: the names of the settings that the user gave. A ``minibatch_size`` among them must fit the rollout.
         """
-        own, arcade = self.policy != "usual", self.env_id.startswith("ALE/")
-        if (own or not arcade) and self.method == "reinforce":
+        own = self.policy != "usual" or not is_atari(self.env_id)
+        if own and self.method == "reinforce":
             raise UsageError("--method reinforce needs an Atari game and the built-in policy: use --method clipped")
         if self.method == "reinforce" and self.sync == "steps":
             raise UsageError("--method reinforce needs whole games: use --sync episode")
@@ -195,7 +198,7 @@ class TrainConfig:
             raise UsageError("--replay needs a value function, which --method reinforce lacks: use --method clipped")
         if self.replay and self.reproducible:
             raise UsageError("--replay depends on the number of ranks: leave --reproducible out")
-        if (own or not arcade) and self.replay:
+        if own and self.replay:
             raise UsageError("--replay needs an Atari game and the built-in policy: leave it out")
         rollout = ranks * self.envs_per_rank * self.num_steps
         if self.sync == "steps" and "minibatch_size" in given and self.minibatch_size > rollout:
@@ -212,7 +215,7 @@ FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
 def inapplicable(env_id: str) -> set[str]:
     """The names of the settings without effect on an env."""
-    other = GYMNASIUM if env_id.startswith("ALE/") else ATARI
+    other = GYMNASIUM if is_atari(env_id) else ATARI
     return {name for name, field in FIELDS.items() if field.metadata["applies"] == other}
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.errors import described
+from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.doctor.facts import file_system
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
 from pg_mpi.files.atomic_file import seconds_to_write
@@ -93,9 +94,9 @@ def play(world: Collectives, env_id: str, seconds: float) -> dict[str, Any]:
     try:
         rom = rom_path(rom_name(env_id))
         facts: dict[str, Any] = {"rom": rom.name, "rom_sha256": sha256(rom.read_bytes()).hexdigest()[:12]}
-        game = AtariGame(env_id, stream(0, SURVEY))
+        game = AtariGame(env_id, stream(0, CALIBRATION))
     except Exception as error:  # any: the report shows it
-        facts = {"error": f"{type(error).__name__}: {error}"}
+        facts = {"error": described(error)}
     world.barrier()
     if game:
         steps, cpu, begun = 0, time.process_time(), time.perf_counter()

@@ -255,7 +255,7 @@ def _clocks(ranks: list[Facts]) -> Iterator[Finding]:
 
 def _features(ranks: list[Facts]) -> Iterator[Finding]:
     if plain := [rank for rank in ranks if rank["why_numpy"]]:
-        text = f"features by numpy on {_who(plain)}, some 7 % fewer steps/s: {plain[0]['why_numpy']}"
+        text = f"features by numpy on {_who(plain)}, less than half the steps/s: {plain[0]['why_numpy']}"
         yield Finding("numpy", False, text, "pip install where there is a C compiler, with PG_MPI_NUMPY unset")
 
 

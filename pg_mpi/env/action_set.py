@@ -4,7 +4,7 @@ from ale_py import Action
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import nearest
-from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.env.atari import NOOP, AtariGame
 from pg_mpi.env.calibration import find_actions
 
@@ -16,7 +16,7 @@ def choose(
 ) -> list[int]:
     """Return the ALE codes that ``--actions`` selects. Raises ``UsageError`` for an unknown or repeated name."""
     if actions == "minimal":
-        return AtariGame(env_id, stream(0, SURVEY)).actions
+        return AtariGame(env_id, stream(0, CALIBRATION)).actions
     if actions != "pair":
         return _named(actions)
     codes = find_actions(env_id, frame_skip, mode, difficulty)

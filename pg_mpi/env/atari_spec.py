@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import action_set
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name
@@ -59,7 +59,7 @@ class AtariSpec:
     def try_features(self, config: TrainConfig) -> None:
         """Play some steps with custom features. Raises ``UsageError`` if they fail."""
         if config.features not in registry.OURS:
-            rng = stream(0, SURVEY)
+            rng = stream(0, CALIBRATION)
             registry.try_out(config.features, self.scene, self.make_game(config, rng), self.codes, rng)
 
     def describe(self, config: TrainConfig) -> list[str]:

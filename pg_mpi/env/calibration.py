@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.env.atari import AtariGame
 from pg_mpi.features.foreground import Scene
 
@@ -18,7 +18,7 @@ STEPS = 2000
 COLOUR_EVERY = 4  # steps between the screens whose colours are counted per pixel
 PROBES = 60  # states in which every action is tried
 LOOK_AHEAD = 4  # steps that an action is held in a probe
-TELLING = 0.1  # bits of colour entropy per pixel above which colours get classes of their own
+MIN_ENTROPY = 0.1  # bits of colour entropy per pixel above which colours get classes of their own
 MOST_CLASSES = 4  # limit on colour classes
 SAME_SHARE = 0.05  # actions that differ in less than this fraction of the probes are the same
 
@@ -77,7 +77,7 @@ def colour_classes(counts: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
     seen = counts[np.ix_(counts.any(axis=1), times > 0)]
     shares = seen / seen.sum(axis=1, keepdims=True)
     bits = -(seen * np.log2(shares, where=shares > 0, out=np.zeros_like(shares))).sum() / max(times.sum(), 1)
-    if bits > TELLING:
+    if bits > MIN_ENTROPY:
         common = np.argsort(-times, kind="stable")[: min(MOST_CLASSES - 1, np.count_nonzero(times))]
         classes[:] = len(common)
         classes[common] = np.arange(len(common))
@@ -113,7 +113,7 @@ def find_actions(env_id: str, frame_skip: int = 4, mode: int | None = None, diff
 def _random_game(
     env_id: str, frame_skip: int, mode: int | None, difficulty: int | None
 ) -> tuple[AtariGame, np.random.Generator]:
-    rng = stream(0, SURVEY)
+    rng = stream(0, CALIBRATION)
     return AtariGame(env_id, rng, frame_skip, sticky=0.0, mode=mode, difficulty=difficulty), rng
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, RunError, UsageError, one_line
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError, described, one_line
 from pg_mpi.env import env_state
 from pg_mpi.env.spaces import Spaces
 
@@ -98,9 +98,7 @@ class GymEnv:
         try:
             self._env.restore(state) if self.own_state else env_state.unpack(self._env, state)
         except Exception as error:  # any: neither the state nor the environment is trusted
-            raise CheckpointError(
-                f"the environment refused its saved state ({type(error).__name__}: {error})"
-            ) from None
+            raise CheckpointError(f"the environment refused its saved state ({described(error)})") from None
         self._terminated = self._truncated = False
         return True
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError, counted, described, one_line
 from pg_mpi.config.parsers import imported, nearest
-from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import spaces as plain_spaces
 from pg_mpi.env.gym_env import GymEnv, IdentityActions, VectorEncoder
@@ -53,7 +53,7 @@ class GymSpec:
 
     def origin(self, config: TrainConfig) -> NDArray[np.float32]:
         """Return an example of an observation, float32 (n,)."""
-        with contextlib.closing(self.make_game(config, stream(0, SURVEY))) as game:
+        with contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:
             return game.screen
 
     def try_features(self, config: TrainConfig) -> None:
@@ -146,21 +146,21 @@ def _can_be_kept(known: GymSpec, config: TrainConfig) -> bool:
     Raises what the environment itself raises, and what its own ``state`` and ``restore`` raise.
     """
     with contextlib.ExitStack() as stack:
-        games = [known.make_game(config, stream(0, SURVEY, env)) for env in range(3)]
+        games = [known.make_game(config, stream(0, CALIBRATION, env)) for env in range(3)]
         for game in games:
             stack.callback(game.close)
         one, used, fresh = games
         before, there, after = TRIAL
-        _play_randomly(one, known.spaces, before, stream(0, SURVEY, 3))
-        _play_randomly(used, known.spaces, there, stream(0, SURVEY, 4))
+        _play_randomly(one, known.spaces, before, stream(0, CALIBRATION, 3))
+        _play_randomly(used, known.spaces, there, stream(0, CALIBRATION, 4))
         state = one.state()
         if len(state) > MOST_BYTES:
             return False
-        expected = _play_randomly(one, known.spaces, after, stream(0, SURVEY, 5))
+        expected = _play_randomly(one, known.spaces, after, stream(0, CALIBRATION, 5))
         for game in (used, fresh):
             try:
                 game.restore(state)
-                if _play_randomly(game, known.spaces, after, stream(0, SURVEY, 5)) != expected:
+                if _play_randomly(game, known.spaces, after, stream(0, CALIBRATION, 5)) != expected:
                     return False
             except Exception:  # any: the state cannot be saved
                 if game.own_state:
@@ -179,6 +179,6 @@ def _play_randomly(
         action = rng.standard_normal(len(spaces.low)) if gaussian else spaces.codes[rng.integers(len(spaces.codes))]
         played.append((game.step(action), game.over(), game.truncated(), game.screen.tobytes()))
         if game.over():
-            game.draw_from(stream(int(rng.integers(2**31)), SURVEY))
+            game.draw_from(stream(int(rng.integers(2**31)), CALIBRATION))
             game.reset()
     return played

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from pg_mpi.config.presets import is_atari
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
 
@@ -19,7 +20,7 @@ class _Kind(Protocol):
 
 def _kind(env_id: str) -> _Kind:
     """Return the module whose ``check``, ``make_spec`` and ``restored`` handle an environment."""
-    if env_id.startswith("ALE/"):
+    if is_atari(env_id):
         from pg_mpi.env import atari_spec
 
         return atari_spec

@@ -78,18 +78,18 @@ class NativeEncoder:
 
     def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
-        self._face(screen)
+        self._set_screen(screen)
         self._observation = _found[: self._start(self._at)].copy()
         return self._observation
 
     def step(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:
         """See ``Encoder``."""
         if screen is not self._screen:
-            self._face(screen)
+            self._set_screen(screen)
         self._observation = _found[: self._step(self._at)].copy()
         return self._observation
 
-    def _face(self, screen: NDArray[np.uint8]) -> None:
+    def _set_screen(self, screen: NDArray[np.uint8]) -> None:
         if screen.dtype != np.uint8 or not screen.flags.c_contiguous or screen.shape != self._shape:
             raise ValueError(f"a screen must be contiguous uint8 {self._shape}, not {screen.dtype} {screen.shape}")
         self._screen = screen

@@ -12,8 +12,6 @@ import shutil
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from numpy.typing import NDArray
-
 from pg_mpi.config.errors import CheckpointError, system_faults
 from pg_mpi.files import checkpoint_file
 from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder
@@ -51,9 +49,7 @@ def candidates(source: str) -> list[str]:
     return [source] if is_file(source) else listing(os.path.join(source, "checkpoints"))
 
 
-def save(
-    path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], keep: int = 3, spared: str | None = None
-) -> None:
+def save(path: str, arrays: Arrays, facts: Mapping[str, Any], keep: int = 3, spared: str | None = None) -> None:
     """Write a checkpoint and remove all but the newest ``keep`` and ``spared``. A kill leaves older ones intact.
 
     Raises as ``checkpoint_file.save``.

@@ -125,19 +125,9 @@ class Progress:
             "no game finished yet" if mean is None else f"mean of last 100 games {mean:+.2f}",
             f"{clock(metrics['wall_s'])} trained",
         ]
-        left = self._left(metrics, speed)
-        if left is not None:
-            parts.append(f"{clock(left)} left at most")
+        config = self._config
+        parts += time_left(config.max_walltime, self._spent(), config.total_timesteps, metrics["env_steps"], speed)
         self._print("  ".join(parts))
-
-    def _left(self, metrics: dict[str, Any], speed: float) -> float | None:
-        """Seconds until the nearest budget, or None without one."""
-        budgets = []
-        if self._config.max_walltime:
-            budgets.append(self._config.max_walltime - self._spent())
-        if self._config.total_timesteps and speed:
-            budgets.append((self._config.total_timesteps - metrics["env_steps"]) / speed)
-        return max(0.0, min(budgets)) if budgets else None
 
     def _print(self, line: str) -> None:
         if self._live:
@@ -153,6 +143,14 @@ class Progress:
         """Print a permanent line."""
         self._drawn = False
         print(line, file=self._stream, flush=True)
+
+
+def time_left(most: float | None, spent: float, total: int | None, env_steps: int, speed: float) -> list[str]:
+    """The time until the nearest budget in words: of ``most`` seconds, or of ``total`` steps. Empty without one."""
+    left = [most - spent] if most else []
+    if total and speed:
+        left.append((total - env_steps) / speed)
+    return [f"{clock(max(0.0, min(left)))} left at most"] if left else []
 
 
 def clock(seconds: float) -> str:

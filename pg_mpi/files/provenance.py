@@ -17,16 +17,7 @@ PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 
 def provenance(argv: Sequence[str], ranks: int | None, mpi: str | None, places: Any) -> dict[str, Any]:
     """Provenance of a start, for ``config.json``: command, commit, versions, ranks and their places."""
-    return {
-        "time": utc(),
-        "command": argv,
-        "commit": commit_of_source(),
-        "versions": {"cpu": cpu(), **versions()},
-        "ranks": ranks,
-        "mpi": mpi,
-        "places": places,
-        "job": job_facts(),
-    }
+    return facts_of(argv) | {"ranks": ranks, "mpi": mpi, "places": places, "job": job_facts()}
 
 
 def utc() -> str:
@@ -39,10 +30,10 @@ def command_line(module: str, argv: Sequence[str]) -> str:
     return shlex.join(["python", *([] if module.endswith(".py") else ["-m"]), module, *argv])
 
 
-def facts_of(module: str, argv: Sequence[str]) -> dict[str, Any]:
-    """Provenance of a result of ``command_line(module, argv)``: command, commit, time and versions."""
+def facts_of(command: str | Sequence[str]) -> dict[str, Any]:
+    """Provenance of a result of ``command``: command, commit, time and versions."""
     made = {"commit": commit_of_source(), "time": utc(), "versions": {"cpu": cpu(), **versions()}}
-    return {"command": command_line(module, argv), **made}
+    return {"command": command, **made}
 
 
 def versions() -> dict[str, str]:

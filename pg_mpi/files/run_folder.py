@@ -85,10 +85,9 @@ class RunFolder:
 
     def begin(self, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
         """Write ``config.json`` with this start added; returns the number of earlier starts."""
-        starts = self._starts()
-        if starts is None:
+        starts = self.starts()
+        if not starts and exists(self.file("config.json")):
             keep_copy(self.file("config.json"), "the history of starts begins again")
-            starts = []
         write_json(self.file("config.json"), {"settings": settings, "starts": [*starts, facts]})
         return len(starts)
 
@@ -102,19 +101,13 @@ class RunFolder:
 
     def starts(self) -> list[dict[str, Any]]:
         """The facts of the folder's starts so far; none if ``config.json`` is damaged. Raises ``SystemFault``."""
-        return self._starts() or []
-
-    def _starts(self) -> list[dict[str, Any]] | None:
-        """The facts of the starts so far, or None if ``config.json`` is damaged."""
         path = self.file("config.json")
         with system_faults(f"{path} cannot be read"):
             try:
                 with open(path, encoding="utf-8") as file:
                     return [dict(start) for start in json.load(file)["starts"]]
-            except FileNotFoundError:
+            except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
                 return []
-            except (ValueError, KeyError, TypeError, RecursionError):
-                return None
 
     def idle_starts(self, env_steps: int) -> int:
         """Number of last starts in a row that began at ``env_steps``, the current step, without finishing."""

@@ -3,12 +3,10 @@
 ``ends`` marks the steps after which no later reward counts: the end of a game, and for REINFORCE a reward.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.floating[Any]]
+from pg_mpi.config.array_types import Floats
 
 
 def discounted_returns(rewards: ArrayLike, ends: ArrayLike, gamma: float) -> Floats:

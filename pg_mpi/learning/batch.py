@@ -6,8 +6,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Floats
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.advantages import Floats, discounted_returns, generalised_advantages, standardise
+from pg_mpi.learning.advantages import discounted_returns, generalised_advantages, standardise
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.interface import Policy
 from pg_mpi.policy.running_norm import RunningNorm
@@ -55,6 +56,15 @@ class Batch:
         advantages = np.concatenate([_advantages(t, rewards, values, config) for t, rewards, values in envs])
         self.targets = (advantages + self.values).astype(self.values.dtype)
         self.advantages = advantages.astype(self.values.dtype)
+
+    def restrict(self, policy: Policy, rows: NDArray[np.int64]) -> None:
+        """Reduce ``x`` to parameter rows ``rows``, which must include all that it uses."""
+        self.x = policy.restrict(self.x, rows)
+
+    def standardise(self, mean: float, deviation: float) -> None:
+        """Scale the advantages, in place."""
+        self.advantages -= mean
+        self.advantages /= deviation
 
 
 def learned(trajectory: Trajectory, kind: str, norm: RunningNorm | None = None) -> NDArray[np.float64]:

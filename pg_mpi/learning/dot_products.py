@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.learning.advantages import Floats
+from pg_mpi.config.array_types import Floats
 
 BLOCK = 4096
 

@@ -13,7 +13,7 @@ Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), 
 
 import numpy as np
 
-from pg_mpi.learning.advantages import Floats
+from pg_mpi.config.array_types import Floats
 from pg_mpi.learning.dot_products import dot
 from pg_mpi.learning.reproducible_sum import on_grid
 from pg_mpi.mpi.interface import Collectives

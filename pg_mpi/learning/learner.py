@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Floats
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.advantages import Floats, discounted_returns
+from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
@@ -90,10 +91,10 @@ class Learner:
         for source in self.sources:
             metrics |= source.metrics()
         metrics |= buffers.noise.metrics(self._world)
-        buffers.seen = self._seen(groups)
+        seen = self._seen(groups)
         confirm()
         with self._phases("optimizer"):
-            self._store.close(buffers, rows)
+            self._store.close(buffers, rows, seen)
         self.flops += buffers.flops
         self.skipped += buffers.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if buffers.skipped else 0
@@ -105,20 +106,12 @@ class Learner:
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
         """Sum gradients and weights over ranks, divide once and take an optimizer step. Collective."""
-        if buffers.empty:
-            buffers.buffer[:] = 0  # this rank has no samples in this minibatch
-        buffers.empty = True
+        buffers.begin_exchange()
         done = self._optimizer_step.step(buffers, weight, limit)
         self.exchanges += 1
         self.bytes_exchanged += buffers.buffer.nbytes
-        if done is None:
-            return  # fewer samples than minibatches: this one is empty on every rank
-        norm, _ = done
-        buffers.noise.add_whole(*done)
-        if np.isfinite(norm):
-            buffers.norms.append(norm)
-        else:  # the sum is equal on all ranks, so all skip the step
-            buffers.skipped = True
+        if done is not None:  # else fewer samples than minibatches: this one is empty on every rank
+            buffers.count_step(*done)
 
     def refresh(self, network: Network) -> None:
         """Update a network's parameters after the newest update."""

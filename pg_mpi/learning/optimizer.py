@@ -9,9 +9,8 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from pg_mpi.config.array_types import Floats
 
 EPSILON = 1e-5
 FORGOTTEN = 1e-30  # its root is negligible against epsilon; 170 steps of Adam do not make it subnormal

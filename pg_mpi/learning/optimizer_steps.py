@@ -13,8 +13,8 @@ from typing import Protocol, cast
 
 import numpy as np
 
+from pg_mpi.config.array_types import Floats
 from pg_mpi.config.errors import warn
-from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer

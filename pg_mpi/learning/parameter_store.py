@@ -5,8 +5,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Floats
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.advantages import Floats
 from pg_mpi.learning.dot_products import dot, dot_of_blocks
 from pg_mpi.learning.optimizer import Optimizer, forget
 from pg_mpi.learning.reproducible_sum import FINE, refuse
@@ -71,14 +71,14 @@ class ParameterStore:
         if np.isfinite(norm):
             self.optimizer.step(buffers.theta[part], gradient, buffers.state[:, part], buffers.learning_rate)
 
-    def close(self, buffers: UpdateBuffers, rows: NDArray[np.int64]) -> None:
-        """Write ``buffers`` back to ``rows``."""
+    def close(self, buffers: UpdateBuffers, rows: NDArray[np.int64], seen: Floats | None) -> None:
+        """Write ``buffers`` back to ``rows``, and merge ``seen``, sums over all ranks, into the policy's norm."""
         self.optimizer.rest(self.optimizer.steps - buffers.steps_before)
         self.policy.put(self.policy.theta, rows, buffers.theta)
         for slot, changed in zip(self.optimizer.state, buffers.state):
             self.policy.put(slot, rows, changed)
-        if buffers.seen is not None:
-            cast(RunningNorm, self.policy.norm).merge(buffers.seen)
+        if seen is not None:
+            cast(RunningNorm, self.policy.norm).merge(seen)
 
     def refresh(self, network: Network, rows: NDArray[np.int64]) -> None:
         """Update ``network``'s copy of the parameters on ``rows``."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import RunError, described
+from pg_mpi.config.errors import RunError, described, warn
 from pg_mpi.config.random_streams import ACTIONS, SHUFFLE, STICKY, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment, EnvSpec
@@ -92,8 +92,10 @@ class Env:
                 f"the emulator of env {self.index} failed {self.errors_in_row} times in a row "
                 f"({described(error)}): check the installation of ale-py"
             ) from error
+        if self.errors_in_row == 1:
+            warn(f"the emulator of env {self.index} failed ({described(error)}): its game is lost, a new one begins")
         self.trajectory.errors += 1
-        self.trajectory.break_off(ahead)
+        self.trajectory.truncate(ahead)
         self.game = self._make()
         self.begin()
 
@@ -162,12 +164,12 @@ class Player:
         """
         seconds, clock, reward_ends = self._phases.seconds, self._phases.clock, self._reward_ends
         begun = clock()
-        choices = self._think(envs, network)
-        thought = clock()
+        choices = self._sample(envs, network)
+        sampled = clock()
         outcomes = self._act(envs, choices)
         acted = clock()
-        seconds["inference"] += thought - begun
-        seconds["emulator"] += acted - thought
+        seconds["inference"] += sampled - begun
+        seconds["emulator"] += acted - sampled
         ended = []
         for env, (value, action, log_prob), outcome in zip(envs, choices, outcomes):
             if outcome is None:
@@ -190,10 +192,10 @@ class Player:
             self._end(env, network)
         return bool(ended)
 
-    def _think(self, envs: list[Env], network: Network) -> list[Choice]:
+    def _sample(self, envs: list[Env], network: Network) -> list[Choice]:
         """Sample (value, action, log-probability) for each env."""
         if self._apart and len(envs) > 1:
-            return [self._think([env], network)[0] for env in envs]
+            return [self._sample([env], network)[0] for env in envs]
         seen, generators = [env.observation for env in envs], [env.action_rng for env in envs]
         return network.sample(seen, generators, [env.preference for env in envs])
 
@@ -219,7 +221,7 @@ class Player:
     def _end(self, env: Env, network: Network) -> None:
         """End an env's game and begin its next one."""
         if env.game.truncated():  # by the frame cap: bootstrap
-            env.trajectory.foresee(self._gamma * network.value(env.observation))
+            env.trajectory.bootstrap(self._gamma * network.value(env.observation))
         begun = self._phases.clock()
         env.trajectory.end_game(env.score, env.steps)
         env.game.reset()

@@ -114,5 +114,4 @@ def standardise_over_ranks(batches: Sequence[Batch], world: Collectives, exact: 
         check(squares)
     deviation = np.sqrt(squares[0] / total[0]) + 1e-8 if total[2] else np.inf
     for batch in batches:
-        batch.advantages -= mean
-        batch.advantages /= deviation
+        batch.standardise(mean, deviation)

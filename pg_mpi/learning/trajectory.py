@@ -47,14 +47,14 @@ class Trajectory:
         self._done.append(action)
         self._steps.append((log_prob, value, reward, end))
 
-    def foresee(self, value: float) -> None:
+    def bootstrap(self, value: float) -> None:
         """Bootstrap the last step, which is an end, with the discounted ``value``."""
         self.ahead.append((self.length - 1, value))
 
-    def break_off(self, ahead: float) -> None:
+    def truncate(self, ahead: float) -> None:
         """Make the last step an end, with the discounted bootstrap value ``ahead``."""
         if self._steps and not self.ended:
-            self.foresee(ahead)
+            self.bootstrap(ahead)
             self._steps[-1] = (*self._steps[-1][:-1], True)
         self.cuts.append(self.length)
 

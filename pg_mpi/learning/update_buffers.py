@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.learning.advantages import Floats
+from pg_mpi.config.array_types import Floats
 from pg_mpi.learning.gradient_noise import GradientNoise
 from pg_mpi.learning.reproducible_sum import FINE, to_units, too_large
 from pg_mpi.policy.interface import Policy
@@ -23,7 +23,6 @@ class UpdateBuffers:
         flops: floating-point operations of the gradients.
         empty: True before the first group of a minibatch.
         steps_before: the optimizer's steps before the update.
-        seen: sums for the policy's norm over all ranks, or None.
         noise: compares the gradients of groups of samples.
         norms: gradient norms of the steps taken; ``skipped``: whether a gradient was not finite.
     """
@@ -34,7 +33,6 @@ class UpdateBuffers:
     ent_coef: float
     steps_before: int
     exact: bool = False
-    seen: Floats | None = None
 
     def __post_init__(self) -> None:
         self.clear()
@@ -73,6 +71,20 @@ class UpdateBuffers:
             to_units(self.out, FINE, self._units)
             np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # + 0 turns -0 into 0
         self.empty = False
+
+    def begin_exchange(self) -> None:
+        """Clear the buffer if this rank has no samples in this minibatch; the next gradient begins a new sum."""
+        if self.empty:
+            self.buffer[:] = 0
+        self.empty = True
+
+    def count_step(self, norm: float, weight: float) -> None:
+        """Record the norm and the weight of a gradient over all ranks. All ranks skip a step that is not finite."""
+        self.noise.add_whole(norm, weight)
+        if np.isfinite(norm):
+            self.norms.append(norm)
+        else:
+            self.skipped = True
 
     def mean(self, summed: Floats, weight: float, part: slice = slice(None)) -> Floats:
         """The gradient divided by its weight: in ``out[part]``, which the caller may overwrite.

@@ -1,4 +1,7 @@
-"""Stop signals set a flag, which the training loop checks on all ranks at each update."""
+"""Stop signals set a flag. A rank checks it before each step, and all ranks agree on it at the end of a round.
+
+See ``Trainer.play`` for the round that a signal interrupts.
+"""
 
 import os
 import signal
@@ -12,10 +15,10 @@ STOP_SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
 
 
 class Stop(Protocol):
-    """What asks a run to stop. ``StopFlag`` follows it."""
+    """Whether a run must stop. ``StopFlag`` follows it."""
 
     def __bool__(self) -> bool:
-        """Whether it asks."""
+        """Whether a stop was requested."""
 
     def age(self) -> float:
         """Seconds since a signal; 0 without one."""

@@ -54,7 +54,7 @@ class Watchdog:
                 idle, feeds = 0.0, self._feeds
         _arm(2 * LAST_WORDS)  # in case the next lines block, for example on a full pipe
         try:
-            line = f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). It was here:\n"
+            line = f"pg_mpi: {self._whose} saw no update end for {limit:g} s: the job ends (--watchdog). Its stack:\n"
             os.write(2, line.encode())
             faulthandler.dump_traceback(all_threads=True)
             time.sleep(LAST_WORDS)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from pg_mpi import STARTED
 from pg_mpi.config.errors import UsageError, agreed
 from pg_mpi.mpi.failure_vote import FailureVote, PeerFailed
 from pg_mpi.mpi.launch import launch_env, stale_segments
@@ -55,6 +56,11 @@ class World(ShrinkingWorld):
     def __init__(self, comm: Any = None) -> None:
         super().__init__(comm)
         self.divides = not isinstance(comm, FailureVote)
+
+    def restart_clock(self) -> None:
+        """Count wall time as if this process had started now, for a run that begins later."""
+        now, begun = type(self).clock, type(self).clock()
+        self.clock = lambda: STARTED + now() - begun
 
     def sum_(self, array: "Array") -> "Array":
         """Allreduce: replace ``array`` by its sum over ranks, in place."""

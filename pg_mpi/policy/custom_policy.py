@@ -10,11 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Floats
 from pg_mpi.config.errors import RunError
-from pg_mpi.policy.distributions import Categorical, Gaussian
+from pg_mpi.policy.distributions import Head
 from pg_mpi.policy.running_norm import RunningNorm
-
-Floats = NDArray[np.floating[Any]]
 
 
 class Function(Protocol):
@@ -49,13 +48,7 @@ class CustomPolicy:
     rows = 0  # no parameters belong to single inputs
 
     def __init__(
-        self,
-        function: Function,
-        head: Categorical | Gaussian,
-        inputs: int,
-        sparse: bool,
-        norm: RunningNorm | None,
-        scales: bool,
+        self, function: Function, head: Head, inputs: int, sparse: bool, norm: RunningNorm | None, scales: bool
     ) -> None:
         self.theta = _checked(getattr(function, "theta", None))
         self.distribution, self.actions, self.norm = head, head.outputs, norm

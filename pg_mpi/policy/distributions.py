@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from math import log, pi
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Floats, Integers
 from pg_mpi.policy import losses as grad
-
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
 
 _HALF_LOG_2PI = 0.5 * log(2 * pi)
 
@@ -88,3 +84,6 @@ class Gaussian:
         """Return -sum (z^2 / 2 + log s + log(2 pi) / 2): (n,)."""
         total: Floats = -(0.5 * z * z + log_std).sum(axis=1) - self._numbers * _HALF_LOG_2PI
         return total
+
+
+Head = Categorical | Gaussian

@@ -6,10 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.policy.distributions import Categorical, Gaussian
+from pg_mpi.config.array_types import Floats
+from pg_mpi.policy.distributions import Head
 from pg_mpi.policy.running_norm import RunningNorm
-
-Floats = NDArray[np.floating[Any]]
 
 
 class Network(Protocol):
@@ -57,7 +56,7 @@ class Policy(Protocol):
     norm: RunningNorm | None
 
     @property
-    def distribution(self) -> Categorical | Gaussian: ...
+    def distribution(self) -> Head: ...
 
     def expand(self) -> Network:
         """The ``Network`` of the current parameters."""

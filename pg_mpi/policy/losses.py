@@ -4,13 +4,9 @@ A sum is exchanged together with its count and divided once, after the Allreduce
 weight, also if ranks have unequal numbers of samples. Losses are to be minimised.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
+from pg_mpi.config.array_types import Floats, Integers
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -13,9 +13,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from pg_mpi.config.array_types import Floats
 
 
 class MLP:

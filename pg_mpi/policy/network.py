@@ -7,13 +7,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, repeat
 from math import exp, log
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
+from pg_mpi.config.array_types import Floats, Integers
 
 
 class SparseNetwork:
@@ -24,17 +21,21 @@ class SparseNetwork:
         floor: (width,), lower bound of each unit.
 
     Attributes:
-        bias: (width,), or None.
-        last: (width, A + 1); the last column is the value's. last_bias: (A + 1,), or None.
+        bias: (width,), or None; last: (width, A + 1), whose last column is the value's; last_bias: (A + 1,), or None.
+            Set by ``load``.
     """
 
-    bias: Floats | None = None
+    bias: Floats | None
     last: Floats
-    last_bias: Floats | None = None
+    last_bias: Floats | None
 
     def __init__(self, table: Floats, floor: Floats) -> None:
         self.table, self._floor = table, floor
         self._ones = np.ones(len(table), dtype=table.dtype)
+
+    def load(self, last: Floats, bias: Floats | None, last_bias: Floats | None) -> None:
+        """Set the parameters after the table."""
+        self.last, self.bias, self.last_bias = last, bias, last_bias
 
     def forward(self, observations: Sequence[Integers]) -> list[list[float]]:
         """Return logits and value of single observations, each an array of active inputs: lists of A + 1 floats.

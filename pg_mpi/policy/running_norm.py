@@ -7,9 +7,8 @@ Golub & LeVeque, 1979), so that a large mean costs no precision. A round and its
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from pg_mpi.config.array_types import Floats
 
 LIMIT = 10.0  # bound of a normalised observation, in standard deviations
 LEAST = 1e-8  # a variance up to this is not normalised

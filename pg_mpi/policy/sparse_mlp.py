@@ -19,14 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from pg_mpi.config.array_types import Floats, Integers
 from pg_mpi.policy.distributions import Categorical
 from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.policy.running_norm import RunningNorm
 
 INITIAL_BIAS = 0.1  # of hidden units
-
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
 
 
 class SparseMLP:
@@ -39,15 +37,13 @@ class SparseMLP:
         sigmoid: whether the second of two actions has the logit 0, so that the first has a sigmoid probability.
         signed: whether the second half of the inputs has the negated weights of the first.
         plain: whether there are no direct connections, no biases and no value head; the value is 0.
+        norm: of rewards, or None.
 
     Attributes:
         distribution: distribution of actions.
-        norm: ``RunningNorm`` of rewards, or None.
         rows, width: shape of the first layer. tail: number of parameters after it.
         theta: flat float vector: ``first`` (rows, width), then heads, hidden bias, head bias.
     """
-
-    norm: RunningNorm | None = None
 
     def __init__(
         self,
@@ -57,9 +53,10 @@ class SparseMLP:
         sigmoid: bool = False,
         signed: bool = False,
         plain: bool = False,
+        norm: RunningNorm | None = None,
         dtype: Any = np.float32,
     ) -> None:
-        self.inputs, self.hidden, self.actions = inputs, hidden, actions
+        self.inputs, self.hidden, self.actions, self.norm = inputs, hidden, actions, norm
         self.distribution = Categorical(actions)
         self.rows = inputs // 2 if signed else inputs
         self._signed, self._plain = signed, plain
@@ -117,10 +114,11 @@ class SparseMLP:
         first, _, bias, head_bias = self.views(self.theta)
         if self._signed:
             network.table[rows], network.table[rows + self.rows] = first[rows], -first[rows]
-        network.last = self._last_layer(self.theta)
-        if not self._plain:
-            network.bias = self._wide(bias)
-            network.last_bias = head_bias @ self._spread
+        last = self._last_layer(self.theta)
+        if self._plain:
+            network.load(last, None, None)
+        else:
+            network.load(last, self._wide(bias), head_bias @ self._spread)
 
     def _wide(self, bias: Floats) -> Floats:
         """Return the hidden bias and zeros for the direct connections: (width,)."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.settings import inapplicable
+from pg_mpi.config.presets import is_atari
 from pg_mpi.files.metrics_file import clock
 from pg_mpi.report import series, tables
 from pg_mpi.report.read import Run
@@ -78,7 +78,7 @@ def judged(evaluation: dict[str, Any]) -> str:
 def protocol(evaluation: dict[str, Any]) -> str:
     """Describe how an evaluation was played."""
     checkpoint, sticky, seed = (tables.shorten(evaluation.get(name)) for name in ("checkpoint", "sticky", "seed"))
-    sticks = f"sticky actions {sticky}, " if "sticky" not in inapplicable(str(evaluation.get("env_id"))) else ""
+    sticks = f"sticky actions {sticky}, " if is_atari(str(evaluation.get("env_id"))) else ""
     median = evaluation.get("median")
     middle = signed(median) if is_number(median) else tables.UNSET
     actions = "greedy" if evaluation.get("greedy") else "sampled"

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from pg_mpi.config.array_types import Floats
 from pg_mpi.config.errors import RunError, agreed
 from pg_mpi.mpi.interface import Collectives
-from pg_mpi.policy.interface import Floats
 
 SKIPPED_IN_ROW = 10  # updates
 NAMED = 20  # most ranks that an error lists

@@ -25,23 +25,16 @@ class Counters:
         self.recent: deque[tuple[float, ...]] = deque(maxlen=WINDOW)
         self.emulator_errors = 0
 
-    def add(
-        self,
-        env_steps: int,
-        games: int,
-        recent: Iterable[Sequence[float]],
-        emulator_errors: int = 0,
-        annealed: float | None = None,
-    ) -> None:
+    def add(self, env_steps: int, games: int, recent: Iterable[Sequence[float]], errors: int, annealed: float) -> None:
         """Count one update: its agent steps, its finished games, the newest of them, and its emulator failures.
 
-        ``annealed``: the steps by which the annealing progresses (default: ``env_steps``).
+        ``annealed``: the steps by which the annealing progresses.
         """
         self.update += 1
         self.env_steps += env_steps
-        self.anneal_steps += env_steps if annealed is None else annealed
+        self.anneal_steps += annealed
         self.games += games
-        self.emulator_errors += emulator_errors
+        self.emulator_errors += errors
         self.recent.extend((score, int(steps)) for score, steps in recent)
 
     @property

@@ -83,9 +83,9 @@ def _sparse(config: TrainConfig, env_spec: EnvSpec) -> "SparseMLP":
         sigmoid=config.actions == "pair",
         signed=config.features == "difference",
         plain=config.method == "reinforce",
+        norm=RunningNorm() if config.rewards == "scaled" else None,
     )
     policy.initialise(stream(config.seed, WEIGHTS))
-    policy.norm = RunningNorm() if config.rewards == "scaled" else None
     return policy
 
 

@@ -93,8 +93,7 @@ def _find_start(
     config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks, given)
     _check_progress(folder, config, saved_run.steps_of(facts))
-    env_spec = saved_run.env_spec_of(arrays, facts)
-    saved_run.check_size(config, env_spec, arrays)
+    env_spec = saved_run.env_spec_of(config, arrays, facts)
     factory.try_out(config, env_spec)
     if own:
         checkpoint_folder.set_aside(folder.path, path)

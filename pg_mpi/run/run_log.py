@@ -77,7 +77,7 @@ class RunLog:
             which = "all ranks" if row["ranks"] == ranks else f"{row['ranks']} ranks, the first is rank {row['first']}"
             say(f"  {row['threads']} BLAS thread{'s' if row['threads'] > 1 else ''} ({row['blas']}) on {which}")
             if env_spec.sparse and row["why_numpy"]:
-                say(f"  features by numpy on {which}, about 7 % fewer steps/s: {row['why_numpy']}")
+                say(f"  features by numpy on {which}, less than half the steps/s: {row['why_numpy']}")
         does, sees, *more = env_spec.describe(config)
         say(f"policy: {does}, {policy.theta.size:,} parameters; {sees}")
         for line in [*more, *describe(config, ranks * config.envs_per_rank)]:

@@ -35,10 +35,18 @@ def checking(agreed: bool = False) -> Iterator[None]:
         raise refused from None
 
 
-def env_spec_of(arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
-    """The specification of the saved run's environment. Raises ``CheckpointError``."""
+def env_spec_of(config: TrainConfig, arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:
+    """The specification of the saved run's environment.
+
+    Raises ``CheckpointError``, also if the first layer alone needs more parameters than were saved.
+    """
     with checking():
-        return registry.restored(facts["identity"]["env_id"], arrays, facts)
+        env_spec = registry.restored(config.env_id, arrays, facts)
+        there, inputs = arrays["theta"].size, env_spec.inputs(config)
+        least = config.hidden * inputs // 2  # with ``difference`` two inputs share weights
+        if config.policy == "usual" and least > there:
+            raise ValueError(f"{there} parameters are too few for {config.hidden} hidden units on {inputs} inputs")
+        return env_spec
 
 
 def config_of(path: str, facts: Any) -> TrainConfig:
@@ -84,15 +92,6 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
     if envs % ranks:
         raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
     return envs // ranks
-
-
-def check_size(config: TrainConfig, env_spec: EnvSpec, arrays: Arrays) -> None:
-    """Raise ``CheckpointError`` if the first layer alone needs more parameters than were saved."""
-    with checking():
-        there, inputs = arrays["theta"].size, env_spec.inputs(config)
-        least = config.hidden * inputs // 2  # with ``difference`` two inputs share weights
-        if config.policy == "usual" and least > there:
-            raise ValueError(f"{there} parameters are too few for {config.hidden} hidden units on {inputs} inputs")
 
 
 def fill_policy(policy: Policy, arrays: Arrays) -> None:

@@ -67,6 +67,10 @@ class Saving:
         self._every, self._keep = config.checkpoint_every, config.keep_checkpoints
         self.unsaved, self.has_saved, self._saved_at = 0, False, clock()
 
+    def count_update(self) -> None:
+        """Count an update as unsaved."""
+        self.unsaved += 1
+
     def is_due(self, world: Collectives) -> bool:
         """Whether a checkpoint is due, by updates or by rank 0's clock; alike on all ranks.
 

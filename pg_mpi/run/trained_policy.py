@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from pg_mpi.config.errors import CheckpointError, UsageError, warn
-from pg_mpi.config.presets import names_foreign_code
+from pg_mpi.config.presets import is_atari, names_foreign_code
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
-from pg_mpi.config.settings import TrainConfig, inapplicable
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import registry
 from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.files import checkpoint_folder
@@ -57,8 +57,7 @@ def find(source: str, own: Collection[str] = ()) -> SavedPolicy:
         for setting, name in vars(config).items():
             if names_foreign_code(setting, name) and name not in own:
                 raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
-        env_spec = saved_run.env_spec_of(arrays, facts)
-        saved_run.check_size(config, env_spec, arrays)
+        env_spec = saved_run.env_spec_of(config, arrays, facts)
         registry.check(config)
         factory.try_out(config, env_spec)
         steps = saved_run.steps_of(facts)
@@ -66,6 +65,9 @@ def find(source: str, own: Collection[str] = ()) -> SavedPolicy:
         raise UsageError(str(error)) from None
     weights: Arrays = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
     return SavedPolicy(path, steps, config, env_spec, weights)
+
+
+Watch = Callable[[Environment, float], object]  # of the environment and the score
 
 
 class RandomPolicy:
@@ -110,15 +112,9 @@ class TrainedPolicy:
     @property
     def starts_with_noops(self) -> bool:
         """Whether games begin with a random number of no-ops, because there are no sticky actions."""
-        return self.sticky == 0 and "sticky" not in inapplicable(self._config.env_id)
+        return self.sticky == 0 and is_atari(self._config.env_id)
 
-    def play(
-        self,
-        game: int = 0,
-        seed: int = 0,
-        watch: Callable[[Environment, float], object] | None = None,
-        stop: object = False,
-    ) -> tuple[float, int]:
+    def play(self, game: int = 0, seed: int = 0, watch: Watch | None = None, stop: object = False) -> tuple[float, int]:
         """Play one whole game: (score, agent steps). The same ``game`` and ``seed`` give the same game.
 
         ``watch(environment, score)`` is called after each step of the policy; ``environment.rgb()`` is the screen.

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from pg_mpi.config.errors import RunError
-from pg_mpi.config.random_streams import SURVEY, stream
+from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment
 from pg_mpi.features import native_encoder
@@ -51,6 +51,8 @@ class Trainer:
         env_spec, learner, player: what the run plays, learns with and plays with.
         network: the policy's current weights, for ``player``.
         phases: the seconds of the phases of this update.
+        played: steps of this rank in the newest round.
+        run_log: the ``RunLog`` of rank 0; on other ranks it is never open.
     """
 
     def __init__(self, world: World, config: TrainConfig, given: Collection[str], parts: Any = factory) -> None:
@@ -76,7 +78,7 @@ class Trainer:
         self.counters = Counters()
         self._stats: dict[str, Any] | None = None  # metrics of the newest update
         self._flops = 0  # of this rank's sampling since it started
-        self._played = 0  # steps of this rank in the newest round
+        self.played = 0
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
         envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
@@ -89,18 +91,18 @@ class Trainer:
             policy.norm.refresh()
         self.player = Player(envs, start.env_spec.codes, config, self.phases)
         self.network = policy.expand()
-        self._run_log = RunLog(world.clock)
+        self.run_log = RunLog(world.clock)
         before, self._restarts = world.on_root(self._open_run_log, where)
         group = choose_group(world, config, where["hosts"], self._folder)
-        self._saving = Saving(self._folder, config, group, world.clock, self._run_log.sync)
+        self._saving = Saving(self._folder, config, group, world.clock, self.run_log.sync)
         self._trace = self._open_trace(platform.node()) if config.trace else None
         self._throughput = Throughput(world, self.phases, before, self.counters.env_steps)
         if world.rank == 0:
-            self._run_log.banner(self.env_spec, policy, start.path)
+            self.run_log.banner(self.env_spec, policy, start.path)
         self._copies: BuddyCopies | None = None
         if config.elastic:
             self._copies = BuddyCopies(
-                world, self._envs_in_all, lambda: start.env_spec.make_game(config, stream(0, SURVEY))
+                world, self._envs_in_all, lambda: start.env_spec.make_game(config, stream(0, CALIBRATION))
             )
         self._keep_in_memory()
 
@@ -130,9 +132,9 @@ class Trainer:
                 env.restore(*state)
             self.phases.clear()
             return None
-        self._played = sum(t.length for t in trajectories)
+        self.played = sum(t.length for t in trajectories)
         active = sum(int(t.counts.sum()) for t in trajectories)
-        self._flops += self.network.flops(self._played, active)
+        self._flops += self.network.flops(self.played, active)
         return trajectories
 
     def learn(self, trajectories: list[Trajectory]) -> None:
@@ -147,7 +149,7 @@ class Trainer:
         check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
         done = annealed(self.config, counts.env_steps)
         self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, done)
-        self._saving.unsaved += 1
+        self._saving.count_update()
         self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
         with self.phases("inference"):
             self.learner.refresh(self.network)
@@ -156,7 +158,7 @@ class Trainer:
         """Write this update's metrics and print the progress."""
         counters, learner = self.counters, self.learner
         if self._trace:
-            self._trace.add(counters.update, self.phases, self._played)
+            self._trace.add(counters.update, self.phases, self.played)
         timing = self._throughput.read(counters.env_steps, self._flops + learner.flops)
         if self._world.rank:
             return
@@ -174,7 +176,7 @@ class Trainer:
             "skipped_updates": learner.skipped,
         }
         with self.phases("record"):
-            self._run_log.write(metrics)
+            self.run_log.write(metrics)
 
     def after_update(self, stop: object = False, progress: Callable[[], None] = lambda: None) -> None:
         """Check the weights, save and evaluate, each when it is due.
@@ -206,7 +208,7 @@ class Trainer:
             self._saving.write(self._world, self.counters.env_steps, whole, states, layout)
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._world.rank == 0:
-                self._run_log.write_ranks(self._restarts, times)
+                self.run_log.write_ranks(self._restarts, times)
 
     def _evaluate(self, stop: object, progress: Callable[[], None]) -> None:
         """Play full games with the policy that was just saved, and note the score, unless ``stop`` became true."""
@@ -214,21 +216,21 @@ class Trainer:
             policy = self.learner.policy
             score = evaluations.evaluate(self._world, self.config, self.env_spec, policy, stop, progress)
             if score is not None:
-                self._world.on_root(self._run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
+                self._world.on_root(self.run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save what is not saved, print the reason and the time since a signal; mark the folder DONE if finished."""
         if self._saving.unsaved or not self._saving.has_saved:
             self.save()
         waited = self._world.max_(np.array([stop.age()]))[0]
-        self._world.on_root(self._run_log.close, reason, finished, waited)
+        self._world.on_root(self.run_log.close, reason, finished, waited)
         if self._copies:
             self._world.agree()  # else some ranks leave while others wait for them
         if self._trace:
             self._trace.add(self.counters.update, self.phases, 0)
             self._trace.close()
 
-    def unlock(self) -> None:
+    def close(self) -> None:
         """Give the run folder's lock back, which ``finish`` does too. Not collective."""
         self._folder.unlock()
 
@@ -279,21 +281,21 @@ class Trainer:
 
     def _log_loss(self, lost: list[int], begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""
-        if not self._run_log.is_open:
+        if not self.run_log.is_open:
             if not self._folder.starts():
                 raise RunError(
                     f"rank 0 failed, and the host of the new rank 0 does not see the run folder {self._folder.path}: "
                     "use a folder that all hosts share"
                 )
             self._folder.open()
-            self._run_log.take_over(self.config, self._folder, self.counters)
-        return self._run_log.lost(lost, self._world.size, self._world.clock() - begun)
+            self.run_log.take_over(self.config, self._folder, self.counters)
+        return self.run_log.lost(lost, self._world.size, self._world.clock() - begun)
 
     # -- output -------------------------------------------------------------------------------------------
 
     def _open_run_log(self, where: dict[str, Any]) -> tuple[float, int]:
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), where)
-        return self._run_log.open(self.config, self._folder, self.counters, facts)
+        return self.run_log.open(self.config, self._folder, self.counters, facts)
 
     def _open_trace(self, host: str) -> Trace:
         """Open this rank's trace; its time 0 is now, on rank 0's clock."""

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from pg_mpi.config.command_line import flag, parse_train
-from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.config.parsers import Parser, check_extra, duration, integer
 from pg_mpi.config.presets import env_defaults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.files.provenance import facts_of
+from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.files.run_folder import output_of
 from pg_mpi.mpi import process
 from pg_mpi.mpi.launch import launch_env
@@ -28,7 +28,6 @@ from pg_mpi.tune import space, study
 
 REFUSED = {"run_dir", "resume", "total_timesteps", "max_walltime", "target_return", "expect_ranks"}
 REFUSED |= {"track", "trace", "elastic", "min_ranks"}
-FINISHED, AGAIN = 0, 75
 
 
 def parser() -> Parser:
@@ -137,17 +136,17 @@ def _plan(argv: list[str], ranks: int) -> Plan:
 
 
 def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -> int:
-    facts = facts_of("pg_mpi.tune", argv) | {"ranks": ranks}
+    facts = facts_of(command_line("pg_mpi.tune", argv)) | {"ranks": ranks}
     rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts)
     if stopped:
         print("stopped: run the same command again to resume", flush=True)
     if plan.args.json:
         print(json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]}), flush=True)
     if stopped:
-        return AGAIN
+        return RUN_AGAIN
     if rows and not {"complete", "running"} & {row.state for row in rows}:
         raise RunError(f"none of {len(rows)} trials was completed: {rows[-1].why or 'all were pruned'}")
-    return FINISHED
+    return 0
 
 
 def preset_of(plan: Plan, params: dict[str, Any]) -> dict[str, Any]:

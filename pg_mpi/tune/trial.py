@@ -1,9 +1,9 @@
 """One trial: a training run of a group, limited by a budget and pruned if other trials are better."""
 
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from pg_mpi import STARTED
 from pg_mpi.config.errors import SystemFault, described, reportable
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.signals import Stop
@@ -55,15 +55,10 @@ def play(
     Collective in the group. An exception on one of its ranks ends the trial on all of them; one that MPI raises within
     a call ends the job. ``group``: a ``World`` of ``World.group``.
     """
-    now = type(group).clock
-    begun = now()
-    group.clock = lambda: STARTED + now() - begun  # each trial counts its own seconds
+    group.restart_clock()  # each trial counts its own seconds
     try:
-        trainer = Trainer(group, config, given)
-        try:
+        with contextlib.closing(Trainer(group, config, given)) as trainer:
             outcome = _play_on(group, trainer, judge, stop, progress)
-        finally:
-            trainer.unlock()
     except Exception as error:
         group.failed(error)
         fault = reportable(error)

@@ -33,7 +33,6 @@ def parser():
 
 def main(argv):
     """Measure and report. Returns the exit code."""
-    cli.refuse_mpirun()
     args, words = cli.parse_training(parser(), argv, REFUSED)
     cli.check_flags(args.of, parser(), REFUSED)
     steps = args.steps_per_rank * args.ranks

@@ -54,7 +54,6 @@ def parser():
 
 def main(argv):
     """Measure and report."""
-    cli.refuse_mpirun()
     args, words = cli.parse_training(parser(), argv, REFUSED)
     cli.check_training(words, *args.ranks)
     facts = cli.claim(args.out, "population.csv", "scaling.measure.population", argv)

@@ -12,12 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.errors import RUN_AGAIN, UsageError, system_faults
 from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
-STOPPED = 75
 USAGE = 2
 PATIENCE = 180.0  # seconds beyond its budget after which a job is killed
 #: Metrics averaged over updates, weighted by duration.
@@ -44,7 +43,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
             raise UsageError(said[0])
-        if code not in (0, STOPPED) and "stopped: " not in output:  # launchers may change the code
+        if code not in (0, RUN_AGAIN) and "stopped: " not in output:  # launchers may change the code
             raise RuntimeError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
         yield folder
         if keep:

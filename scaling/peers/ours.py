@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from pg_mpi.config.errors import RUN_AGAIN
 from pg_mpi.files.metrics_file import last_line
 from pg_mpi.files.provenance import commit_of_source
 from scaling.peers.log import Log, arguments, cores, versions
@@ -52,7 +53,7 @@ def main():
         with subprocess.Popen(command, cwd=ROOT) as job:
             follow(job, str(run / "metrics.jsonl"), log)
             job.send_signal(signal.SIGTERM)  # the launcher saves a checkpoint and ends
-    return job.returncode not in (0, 75)
+    return job.returncode not in (0, RUN_AGAIN)
 
 
 if __name__ == "__main__":

@@ -64,15 +64,9 @@ def draw_predict(path, result):
             points = [row["ranks"] for row in known], [row["measured"] for row in known]
             speed.scatter(*points, color="black", s=20, zorder=3, label="measured")
         if result["pays_to"] < ranks[-1]:
-            speed.axvline(result["pays_to"], color=COLOURS["wait"], linewidth=0.9, linestyle="--")
-            speed.annotate(
-                f"pays up to {result['pays_to']:,}",
-                (result["pays_to"], 0),
-                (4, 8),
-                xycoords=speed.get_xaxis_transform(),
-                textcoords="offset points",
-                color=COLOURS["wait"],
-            )
+            at, colour = result["pays_to"], COLOURS["wait"]
+            speed.axvline(at, color=colour, linewidth=0.9, linestyle="--")
+            speed.text(at, 0.02, f" pays up to {at:,}", transform=speed.get_xaxis_transform(), color=colour)
         speed.set(xscale="log", yscale="log", xlabel="ranks", ylabel="steps/s of all ranks")
         speed.legend(loc="upper left", frameon=False)
         waits, sent = ([row[key] for row in rows] for key in ("wait_fraction", "allreduce_fraction"))

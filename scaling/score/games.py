@@ -59,7 +59,6 @@ def parser():
 
 def main(argv):
     """Train and score the missing runs and report. Returns the exit code."""
-    cli.refuse_mpirun()
     args = parser().parse(argv)
     cli.check_flags(args.flags, parser(), REFUSED)
     games = args.games.split(",")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RUN_AGAIN, UsageError
 from pg_mpi.config.parsers import integer, spans
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.figure_file import check_picture
@@ -53,7 +53,6 @@ def parser():
 
 def main(argv):
     """Run all settings, or print the table. Returns the exit code: 1 if a run failed."""
-    cli.refuse_mpirun()
     args = parser().parse(argv)
     out, failed = Path(args.out), []
     if args.picture:
@@ -154,7 +153,7 @@ class Run:
         """The job with its summary. Raises ``RuntimeError`` if it failed."""
         with self._folder as folder:
             code, timed = self.process.returncode, "--max-walltime" in self.job["flags"]
-            if code and not (timed and code == timed_run.STOPPED):
+            if code and not (timed and code == RUN_AGAIN):
                 errors = Path(folder, "errors").read_text(encoding="utf-8", errors="replace")
                 raise RuntimeError(f"exit code {code}: {errors[-500:]}")
             result = summary(Path(folder, "run"))

@@ -148,7 +148,7 @@ def test_learned_rewards_are_signs_or_raw():
     trajectory = Trajectory()
     for reward in (0.0, 7.0, -3.0, 0.5):
         trajectory.record(np.array([1]), 0, 0.0, 0.0, reward, False)
-    trajectory.foresee(0.25)
+    trajectory.bootstrap(0.25)
     assert learned(trajectory, "sign").tolist() == [0, 1, -1, 1.25]
     assert learned(trajectory, "raw").tolist() == [0, 7, -3, 0.75]
     assert trajectory.rewards.tolist() == [0, 7, -3, 0.5], "the recorded rewards change"

@@ -47,7 +47,7 @@ def as_trajectory(rollout):
         )
         if r.ends[t]:
             if r.after[t]:
-                trajectory.foresee(COEFFICIENTS["gamma"] * r.after[t])
+                trajectory.bootstrap(COEFFICIENTS["gamma"] * r.after[t])
             trajectory.end_game(0, 1)
     trajectory.last_value = r.after[-1]
     return trajectory

@@ -19,7 +19,7 @@ def test_trajectory_returns_the_recorded_arrays():
     for t, observation in enumerate(observations):
         trajectory.record(observation, t % 3, -0.5 * t, 0.25 * t, float(t % 2), t % 7 == 0)
     assert trajectory.length == 50 and trajectory.ended
-    trajectory.foresee(0.5)
+    trajectory.bootstrap(0.5)
     np.testing.assert_array_equal(trajectory.observed, np.concatenate(observations))
     np.testing.assert_array_equal(trajectory.counts, [len(observation) for observation in observations])
     np.testing.assert_array_equal(trajectory.actions, np.arange(50) % 3)
@@ -39,12 +39,12 @@ def test_empty_trajectory_has_empty_arrays():
 def test_counters_average_the_last_100_games():
     counters = Counters()
     assert counters.return_mean is None and not counters.reached(-100)
-    counters.add(500, 99, [(-21, 250)] * 99)
+    counters.add(500, 99, [(-21, 250)] * 99, 0, 500)
     assert not counters.reached(-21), "fewer than 100 games reach a target"
-    counters.add(500, 1, [(19, 250)])
+    counters.add(500, 1, [(19, 250)], 0, 500)
     assert counters.return_mean == pytest.approx(-20.6)
     assert counters.reached(-20.6) and not counters.reached(-20.5) and not counters.reached(None)
-    counters.add(100, 100, [(21, 100)] * 100, emulator_errors=2)
+    counters.add(100, 100, [(21, 100)] * 100, 2, 100)
     assert (counters.games, counters.env_steps, counters.update, counters.return_mean) == (200, 1100, 3, 21)
     restored = Counters()
     restored.restore(json.loads(json.dumps(counters.state())))
@@ -63,11 +63,11 @@ def test_return_ci95_is_that_of_the_last_100_games():
     counters = Counters()
     scores = np.random.default_rng(0).normal(3, 5, size=250)
     assert counters.return_ci95 is None
-    counters.add(250, 1, [(scores[0], 250)])
+    counters.add(250, 1, [(scores[0], 250)], 0, 250)
     assert counters.return_ci95 is None, "the deviation of one game is undefined"
-    counters.add(250, 19, [(score, 250) for score in scores[1:20]])
+    counters.add(250, 19, [(score, 250) for score in scores[1:20]], 0, 250)
     assert counters.return_ci95 == pytest.approx(1.96 * scores[:20].std(ddof=1) / 20**0.5)
-    counters.add(250, len(scores) - 20, [(score, 250) for score in scores[20:]])
+    counters.add(250, len(scores) - 20, [(score, 250) for score in scores[20:]], 0, 250)
     assert counters.metrics()["return_ci95"] == pytest.approx(1.96 * scores[-100:].std(ddof=1) / 10)
     restored = Counters()
     restored.restore(json.loads(json.dumps(counters.state())))

@@ -53,7 +53,7 @@ def test_sum_of_learning_rates_is_the_same_on_any_number_of_envs():
         counters, config, rates = Counters(), TrainConfig(anneal_timesteps=1_000_000), 0.0
         while (factor := annealing(config, counters.anneal_steps)) > 0.1:
             samples = envs * (256 + 64 * (counters.update % 8))
-            counters.add(samples, 0, [], annealed=annealed(config, samples))
+            counters.add(samples, 0, [], 0, annealed(config, samples))
             rates += 4 * minibatches(config, samples) * factor * rate_factor(config, samples)
         sums.append(rates)
     assert sums == pytest.approx([0.55 * 4 * 1_000_000 / 512] * 3, rel=0.1)

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.learning.advantages import Floats
-
-Integers = NDArray[np.integer[Any]]
+from pg_mpi.config.array_types import Floats, Integers
 
 SIZE = 100_000  # transitions per rank
 ROOM = 48  # inputs per transition; Pong has 30 to 45

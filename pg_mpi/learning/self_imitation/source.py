@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pg_mpi.config.array_types import Floats, Integers
 from pg_mpi.config.random_streams import REPLAY, stream
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.advantages import Floats, discounted_returns
+from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.batch_source import BatchSource
 from pg_mpi.learning.gradient_source import RankState, State, Step
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
-from pg_mpi.learning.self_imitation.replay_buffer import SIZE, Integers, ReplayBuffer
+from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
@@ -43,6 +44,10 @@ class Drawn:
     x: Any
     actions: Integers
     returns: Floats
+
+    def restrict(self, policy: "SparseMLP", rows: Integers) -> None:
+        """Reduce ``x`` to parameter rows ``rows``, which must include all that it uses."""
+        self.x = policy.restrict(self.x, rows)
 
 
 class SelfImitation(BatchSource):

@@ -43,19 +43,11 @@ import time
 from pathlib import Path
 from typing import IO, cast
 
-from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
+from pg_mpi.mpi.launch import mpirun
 from pg_mpi.mpi.launch.kernel_files import content
-from pg_mpi.mpi.launch.mpirun import (
-    is_elastic,
-    launcher_for,
-    set_environment,
-    start_command,
-    system_mpi,
-    usable_threads,
-)
 from pg_mpi.mpi.launch.notices import pass_on
 
-RUN_AGAIN = 75
 #: Signals sent for the 1st, 2nd, ... request to stop, and the number of the first request that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
 KILLS = 3
@@ -73,9 +65,9 @@ def kill_session(session: int) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-def has_ranks(mpirun: int) -> bool:
+def has_ranks(job: int) -> bool:
     """Whether ranks of an mpirun run on this host: its child processes that run this Python."""
-    children = content(f"/proc/{mpirun}/task/{mpirun}/children").split()
+    children = content(f"/proc/{job}/task/{job}/children").split()
     python = os.fsencode(sys.executable).decode(errors="replace")
     return any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
 
@@ -147,16 +139,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--system-mpi", action="store_true", help="check whether the machine's own MPI works here")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")
     options = parser.parse_args(arguments)
-    set_environment()
+    mpirun.set_environment()
     if options.system_mpi:
-        return 0 if system_mpi() else 1
+        return 0 if mpirun.system_mpi() else 1
     job = options.job[1:] if options.job[:1] == ["--"] else options.job
-    ranks = usable_threads() if options.ranks is None else options.ranks
+    ranks = mpirun.usable_threads() if options.ranks is None else options.ranks
     if not job or ranks < 1:
         parser.error("name a module to run, and at least one rank")
     try:
-        launcher = launcher_for(job, options.launcher)
-        code = run([*start_command(launcher, ranks), sys.executable, "-m", *job], needs_local_ranks=not is_elastic(job))
+        launcher = mpirun.launcher_for(job, options.launcher)
+        command = [*mpirun.start_command(launcher, ranks), sys.executable, "-m", *job]
+        code = run(command, needs_local_ranks=not mpirun.is_elastic(job))
     except (UsageError, RunError) as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         return error.code

@@ -6,6 +6,7 @@ so that drift affects all of them. The training is not kept.
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer
+from pg_mpi.config.presets import is_atari
 from pg_mpi.mpi.launch import mpirun
 from scaling import cli
 from scaling.measure import timed_run
@@ -41,14 +42,13 @@ def prepare(argv):
     args, words = cli.parse_training(parser(), argv, REFUSED)
     args.ranks = args.ranks or mpirun.usable_threads()
     config, given = cli.check_training(words, args.ranks)
-    if not config.env_id.startswith("ALE/") or config.policy != "usual":
+    if not is_atari(config.env_id) or config.policy != "usual":
         raise UsageError(f"{config.env_id} cannot be measured here: give an Atari game and the built-in policy")
     return args, config, given
 
 
 def main(argv):
     """Measure and report. Returns the exit code."""
-    cli.refuse_mpirun()
     args, *_ = prepare(argv)
     facts = cli.claim(args.out, "ceiling.json", "scaling.measure.ceiling", argv)
     measured = timed_run.result_of(args.ranks, "scaling.measure.ceiling.ranks", argv)

@@ -7,7 +7,6 @@ player itself. Each replay must reach the recorded scores, so each part is timed
 
 import copy
 import dataclasses
-from operator import attrgetter
 
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
@@ -35,15 +34,7 @@ class Script:
 
 
 class Bench(Trainer):
-    """A trainer whose state can be saved and restored, so that measurements do not change it.
-
-    Attributes:
-        played: steps of this rank in the last round.
-        metrics: of the last update; None on ranks other than 0.
-    """
-
-    played = property(attrgetter("_played"))
-    metrics = property(attrgetter("_run_log.metrics"))
+    """A trainer whose state can be saved and restored, so that measurements do not change it."""
 
     def mark(self):
         """Save the state of this rank for ``put_back`` and ``rewind``."""

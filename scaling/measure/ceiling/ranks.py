@@ -81,7 +81,7 @@ class Measuring:
     def _alone(self):
         """Train with a stub in place of the exchange, and restore the run."""
         self._bench.put_back()
-        with stubs.without_exchange(self._switch):
+        with self._switch.without_exchange():
             speed = self._train(kept=False)
         self._bench.put_back()
         self._note("no_exchange", *speed)
@@ -113,7 +113,7 @@ class Measuring:
             bench.learn(bench.play())
             bench.report()
             if kept:
-                self.metrics = bench.metrics
+                self.metrics = bench.run_log.metrics
                 bench.after_update()
             steps += bench.played
             (up,) = self._switch.any(perf_counter() - begun >= self._seconds)

@@ -11,25 +11,21 @@ class StubWorld:
     The worlds of ``split`` follow it.
     """
 
-    def __init__(self, world):
+    def __init__(self, world, whole=None):
         self._world, self._alone = world, Alone(world.rank, world.size)
-        self._parts, self.local = (), False
+        self._whole, self.local = whole or self, False
 
     def split(self, each):
-        self._parts = tuple(map(StubWorld, self._world.split(each)))
-        return self._parts
+        return tuple(StubWorld(part, self._whole) for part in self._world.split(each))
 
     def __getattr__(self, name):
-        return getattr(self._alone if self.local else self._world, name)
+        return getattr(self._alone if self._whole.local else self._world, name)
 
-
-@contextlib.contextmanager
-def without_exchange(world):
-    """Context in which the ranks of a ``StubWorld`` learn independently. Call ``bench.put_back`` afterwards."""
-    for each in (world, *world._parts):
-        each.local = True
-    try:
-        yield
-    finally:
-        for each in (world, *world._parts):
-            each.local = False
+    @contextlib.contextmanager
+    def without_exchange(self):
+        """Context in which the ranks learn independently. Call ``bench.put_back`` afterwards."""
+        self.local = True
+        try:
+            yield
+        finally:
+            self.local = False

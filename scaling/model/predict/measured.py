@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pg_mpi.config.errors import UsageError
+from pg_mpi.config.presets import is_atari
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.pinning import numbers
@@ -80,7 +81,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         raise UsageError(f"{run} has no checkpoint: let it train until it has saved one, or stop it with a budget")
     if shared:
         raise UsageError(f"{run} ran {shared}, so its costs are not those of one rank: give a run with a core per rank")
-    if not game.startswith("ALE/") or settings.get("policy", "usual") != "usual":
+    if not is_atari(game) or settings.get("policy", "usual") != "usual":
         raise UsageError(f"{run} plays {game}: the model supports only the built-in policy on Atari games")
     if settings["reproducible"] or settings["replay"]:
         raise UsageError(f"{run} has --reproducible or --replay, which the model does not support: give another run")

@@ -34,7 +34,7 @@ def probe(path, arrays, facts, envs_per_rank):
     ``step_s`` per byte, and a save ``save_s`` per byte.
     """
     config = dataclasses.replace(saved_run.config_of(path, facts), envs_per_rank=envs_per_rank)
-    env_spec = saved_run.env_spec_of(arrays, facts)
+    env_spec = saved_run.env_spec_of(config, arrays, facts)
     policy = factory.make_policy(config, env_spec)
     envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
     learner = factory.make_learner(config, policy, World(), PhaseTimer())

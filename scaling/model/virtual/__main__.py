@@ -51,7 +51,6 @@ def parser():
 
 def main(argv):
     """Train the unfinished runs and report. Returns the exit code."""
-    cli.refuse_mpirun()
     args, words = cli.parse_training(parser(), argv, REFUSED)
     for ranks in args.ranks:
         cli.check_training(for_each(words, ranks), ranks)

@@ -61,8 +61,8 @@ class SharedStore:
     def step(self, buffers, limit):
         return self._world.once(self._store.step, buffers, limit, share=1 / self._group)
 
-    def close(self, buffers, rows):
-        self._world.once(self._store.close, buffers, rows)
+    def close(self, buffers, rows, seen):
+        self._world.once(self._store.close, buffers, rows, seen)
 
     def refresh(self, network, rows):
         self._world.once(self._store.refresh, network, rows)

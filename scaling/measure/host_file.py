@@ -1,4 +1,4 @@
-"""Read host files. Standard library only."""
+"""Read host files."""
 
 import re
 from collections import Counter
