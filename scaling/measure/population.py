@@ -119,7 +119,7 @@ class Population:
         self._trajectories = self._trainer.play()
         self._trainer.learn(self._trajectories)
         self.world = MadeUpWorld(0, size)
-        self._trainer.unlock()  # ``resume`` locks it
+        self._trainer.close()  # ``resume`` locks it
         self._saving = saving.Saving(RunFolder(folder), self.config, self.group, time.monotonic, lambda: None)
         self._layout = self._saving.layout(self.world, size * self.config.envs_per_rank)
 
