@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pg_mpi.config.batch_systems import allocated_nodes, allocated_ranks, job_facts
 from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import choice, integer
-from pg_mpi.config.systems import allocated_nodes, allocated_ranks, job_facts
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import start_command, usable_cores
 from scaling import cli

@@ -122,7 +122,9 @@ class TrainConfig:
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
     vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
-    max_grad_norm: float = _setting(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
+    max_grad_norm: float = _setting(
+        0.5, real(0, open_low=True), "the gradient's norm is clipped to this, but for REINFORCE"
+    )
 
     replay: bool = _setting(
         False, boolean, "self-imitation: also learn from past transitions, drawn in proportion to their return"

@@ -1,4 +1,7 @@
-"""Select the encoder class for ``--features``, and check custom encoders."""
+"""Select the encoder class for ``--features``, and check custom encoders.
+
+The methods that one must have are those of ``encoder.Encoder``; docs/own.md explains them.
+"""
 
 import traceback
 from collections.abc import Callable

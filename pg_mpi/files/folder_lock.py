@@ -17,8 +17,8 @@ import sys
 import time
 from typing import IO, Any
 
+from pg_mpi.config.batch_systems import job_facts
 from pg_mpi.config.errors import RunError, SystemFault, system_faults
-from pg_mpi.config.systems import job_facts
 from pg_mpi.files.atomic_file import exists, write_json
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end

@@ -1,4 +1,7 @@
-"""``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files."""
+"""``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files.
+
+``Trainer.report`` collects the keys; docs/reference/metrics.md lists them.
+"""
 
 import contextlib
 import json

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_mpi import __version__
-from pg_mpi.config.systems import job_facts
+from pg_mpi.config.batch_systems import job_facts
 
 PACKAGES = ("numpy", "scipy", "mpi4py", "ale-py", "gymnasium")
 

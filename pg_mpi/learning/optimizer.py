@@ -25,6 +25,12 @@ def forget(state: Floats) -> None:
     state *= np.abs(state) >= FORGOTTEN
 
 
+def clip(gradient: Floats, norm: float, limit: float) -> None:
+    """Scale a gradient of this ``norm`` to the norm ``limit`` if it is longer, in place."""
+    if norm > limit:
+        gradient *= limit / norm
+
+
 class _State:
     """State ``state`` (slots, P) of an optimizer, and the number ``steps`` of its steps."""
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pg_mpi.config.array_types import Floats
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.dot_products import dot, dot_of_blocks
-from pg_mpi.learning.optimizer import Optimizer, forget
+from pg_mpi.learning.optimizer import Optimizer, clip, forget
 from pg_mpi.learning.reproducible_sum import FINE, refuse
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.policy.interface import Network, Policy
@@ -66,8 +66,7 @@ class ParameterStore:
             gradient: of this part, overwritten.
             norm: of the whole gradient, which is clipped to ``limit``. There is no step if it is not finite.
         """
-        if norm > limit:
-            gradient *= limit / norm
+        clip(gradient, norm, limit)
         if np.isfinite(norm):
             self.optimizer.step(buffers.theta[part], gradient, buffers.state[:, part], buffers.learning_rate)
 

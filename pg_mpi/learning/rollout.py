@@ -57,7 +57,7 @@ class Env:
         self._make: Callable[[], Environment] = lambda: env_spec.make_game(config, sticky)
         self.game = game or self._make()
         self.game.draw_from(sticky)
-        self.errors_in_row = 0
+        self.errors_in_row, self._failed = 0, False
         self.encoder: Encoder = env_spec.make_encoder(config)
         self.trajectory = Trajectory()
         self.explores = env_spec.sparse and config.policy == "usual" and config.method == "clipped"
@@ -92,7 +92,8 @@ class Env:
                 f"the emulator of env {self.index} failed {self.errors_in_row} times in a row "
                 f"({described(error)}): check the installation of ale-py"
             ) from error
-        if self.errors_in_row == 1:
+        if not self._failed:  # later failures are only counted
+            self._failed = True
             warn(f"the emulator of env {self.index} failed ({described(error)}): its game is lost, a new one begins")
         self.trajectory.errors += 1
         self.trajectory.truncate(ahead)

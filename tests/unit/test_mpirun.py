@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pg_mpi.config import systems
-from pg_mpi.config.systems import BATCH_SYSTEMS
+from pg_mpi.config import batch_systems
+from pg_mpi.config.batch_systems import BATCH_SYSTEMS
 from pg_mpi.mpi.launch import launch_env, launcher, mpirun
 from pg_mpi.mpi.launch.mpirun import Flavour
 from pg_mpi.mpi.launch.notices import without_notices
@@ -214,16 +214,16 @@ def test_allocations_are_recognised(name: str, tmp_path: Path) -> None:
     if text:
         (tmp_path / "nodes").write_text(text)
         environ = {key: value or str(tmp_path / "nodes") for key, value in environ.items()}
-    assert systems.batch_system(environ).name == name
-    assert systems.allocated_nodes(environ) == nodes and systems.allocated_ranks(environ) == (
+    assert batch_systems.batch_system(environ).name == name
+    assert batch_systems.allocated_nodes(environ) == nodes and batch_systems.allocated_ranks(environ) == (
         None if name == "Flux" else 5
     )
-    assert systems.job_facts(environ) == {next(iter(environ)): next(iter(environ.values()))}
+    assert batch_systems.job_facts(environ) == {next(iter(environ)): next(iter(environ.values()))}
 
 
 def test_missing_file_of_nodes_is_refused_with_one_line() -> None:
     with pytest.raises(mpirun.UsageError, match="PBS_NODEFILE=/gone cannot be read .*: unset it outside of a job"):
-        systems.allocated_nodes({"PBS_NODEFILE": "/gone", "PBS_JOBID": "7.server"})
+        batch_systems.allocated_nodes({"PBS_NODEFILE": "/gone", "PBS_JOBID": "7.server"})
 
 
 def test_notices_of_explained_codes_are_left_out() -> None:

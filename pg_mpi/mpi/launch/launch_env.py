@@ -6,8 +6,8 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
+from pg_mpi.config.batch_systems import LAUNCHERS
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.systems import LAUNCHERS
 
 
 def _first_number(names: Iterable[str | None], environ: Mapping[str, str] = os.environ) -> int | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pg_mpi import THREAD_VARIABLES
+from pg_mpi.config.batch_systems import BATCH_SYSTEMS, allocated_nodes, allocated_ranks
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.systems import BATCH_SYSTEMS, allocated_nodes, allocated_ranks
 from pg_mpi.mpi.launch.kernel_files import content
 
 #: Environment variables that ranks on other nodes need.
