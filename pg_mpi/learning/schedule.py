@@ -49,7 +49,7 @@ def whole_games(config: TrainConfig) -> bool:
 
 
 def longest_round(config: TrainConfig) -> int:
-    """Most steps of an env in a round. Not for REINFORCE, whose rounds have no limit but that of the games."""
+    """Most steps of an env in a round. REINFORCE plays whole games, however long."""
     if config.sync == "steps":
         return config.num_steps
     return min(LONGEST, -(-config.games_per_update * config.max_frames // config.frame_skip))

@@ -19,6 +19,7 @@ from pg_mpi.policy.interface import Network
 from pg_mpi.run import factory, saved_run
 
 OWN = "package.module:name of the run's env, policy or features, which may be imported"  # help text of --own
+Watch = Callable[[Environment, float], object]  # of the environment and the score
 MOST_NOOPS = 30  # at the start of games without sticky actions, which would all be the same otherwise
 
 
@@ -65,9 +66,6 @@ def find(source: str, own: Collection[str] = ()) -> SavedPolicy:
         raise UsageError(str(error)) from None
     weights: Arrays = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
     return SavedPolicy(path, steps, config, env_spec, weights)
-
-
-Watch = Callable[[Environment, float], object]  # of the environment and the score
 
 
 class RandomPolicy:

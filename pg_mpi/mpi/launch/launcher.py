@@ -65,9 +65,9 @@ def kill_session(session: int) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-def has_ranks(job: int) -> bool:
-    """Whether ranks of an mpirun run on this host: its child processes that run this Python."""
-    children = content(f"/proc/{job}/task/{job}/children").split()
+def has_ranks(pid: int) -> bool:
+    """Whether ranks of the mpirun ``pid`` run on this host: its child processes that run this Python."""
+    children = content(f"/proc/{pid}/task/{pid}/children").split()
     python = os.fsencode(sys.executable).decode(errors="replace")
     return any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
 
