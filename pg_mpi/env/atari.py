@@ -1,4 +1,7 @@
-"""Atari emulator with sticky actions and a state that restores bit for bit."""
+"""Atari emulator with sticky actions and a state that restores bit for bit.
+
+Sticky actions are drawn here, from a generator that the caller gives: in training the env's stream STICKY.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

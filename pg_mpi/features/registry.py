@@ -1,6 +1,6 @@
 """Select the encoder class for ``--features``, and check custom encoders.
 
-The methods that one must have are those of ``encoder.Encoder``; docs/own.md explains them.
+One has ``size``, ``start``, ``step``, ``state`` and ``restore``: see ``encoder.Encoder`` and docs/own.md.
 """
 
 import traceback

@@ -1,4 +1,7 @@
-"""Durable files: written under a temporary name, synced, and renamed. A reader sees the old file or the new one."""
+"""Durable files: written under a temporary name, synced, and renamed. A reader sees the old file or the new one.
+
+A checkpoint in parts is complete once its last file is renamed: see ``checkpoint_folder``.
+"""
 
 import contextlib
 import errno

@@ -1,6 +1,6 @@
 """``metrics.jsonl`` with one object per update, progress lines, and TensorBoard files.
 
-``Trainer.report`` collects the keys; docs/reference/metrics.md lists them.
+``report`` in ``run/trainer.py`` collects the keys; docs/reference/metrics.md lists them.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 ``state`` is float32 (k, n), k numbers per parameter. ``step`` works on any slice of the vectors, so an update can cover
 only the rows that its samples use. ``rest`` then updates the state of the other rows. ``forget`` sets negligible state
-to zero.
+to zero. ``clip`` limits the gradient's norm; ``parameter_store`` calls it before each step.
 """
 
 import math

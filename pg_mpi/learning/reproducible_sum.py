@@ -4,6 +4,9 @@ Floating-point addition rounds, so a sum over ranks depends on their number and 
 however, add exactly in float64 while the sum stays below 2^(53-k). Each term is therefore first rounded to such a
 multiple.
 
+With ``--reproducible`` the gradients of single envs (``sample_groups``) are rounded in ``update_buffers``, and summed
+over ranks in ``optimizer_steps``.
+
 Source: Demmel & Nguyen, "Fast Reproducible Floating-Point Summation" (2013), which uses several grids.
 """
 

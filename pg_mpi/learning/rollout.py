@@ -1,4 +1,7 @@
-"""The rollout: envs and a network → trajectories. The hot loop."""
+"""The rollout: envs and a network → trajectories. The hot loop.
+
+``Env`` replaces an emulator that raises an exception: the game ends there, and what it recorded is kept.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +16,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import Environment, EnvSpec
 from pg_mpi.features.encoder import Encoder
 from pg_mpi.learning.phases import PhaseTimer
-from pg_mpi.learning.schedule import RoundLength
+from pg_mpi.learning.round_length import RoundLength
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.interface import Network
 

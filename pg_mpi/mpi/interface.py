@@ -1,7 +1,7 @@
 """The protocol of a group of ranks: the collectives that training uses.
 
 ``World`` follows it over MPI, ``scaling.model.virtual.world.VirtualWorld`` with threads and a virtual clock, and
-``scaling.measure.alone.Alone`` without any exchange. Only ``World`` has what
+``scaling.measure.one_rank_of_many.Alone`` without any exchange. Only ``World`` has what
 ``--elastic`` and several hosts need besides.
 """
 

@@ -1,4 +1,7 @@
-"""Threads and cores of this rank, as loaded and pinned, not as requested."""
+"""Limit the threads of this rank's libraries, and describe its threads and cores.
+
+The launcher binds ranks to cores: see ``launch/mpirun.py``.
+"""
 
 import os
 import platform

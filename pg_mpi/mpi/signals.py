@@ -1,6 +1,6 @@
 """Stop signals set a flag. A rank checks it before each step, and all ranks agree on it at the end of a round.
 
-See ``Trainer.play`` for the round that a signal interrupts.
+``play`` in ``run/trainer.py`` discards the round that a signal interrupts and restores every env to its start.
 """
 
 import os

@@ -1,7 +1,8 @@
 """The ranks of a job and the collective operations between them.
 
 Every method of ``World`` is collective (every rank must call it) unless its docstring says otherwise. ``World()``
-without a communicator has one rank and needs no MPI. Only this module, ``ulfm`` and ``failure_vote`` import mpi4py.
+without a communicator has one rank and needs no MPI. mpi4py is imported only here, in ``ulfm`` and in
+``group_failure_vote``.
 """
 
 import os
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pg_mpi import STARTED
 from pg_mpi.config.errors import UsageError, agreed
-from pg_mpi.mpi.failure_vote import FailureVote, PeerFailed
+from pg_mpi.mpi.group_failure_vote import FailureVote, PeerFailed
 from pg_mpi.mpi.launch import launch_env, stale_segments
 from pg_mpi.mpi.launch.mpirun import set_environment
 from pg_mpi.mpi.ulfm import ShrinkingWorld

@@ -11,8 +11,8 @@ from pg_mpi.env.interface import EnvSpec
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.round_length import RoundLength, longest_round, whole_games
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import RoundLength, longest_round, whole_games
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.world import World

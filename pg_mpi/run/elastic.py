@@ -3,6 +3,8 @@
 The rank that plays an env and the next rank hold its state at the start of a round (buddy checkpoint: Zheng, Shi &
 Kale, 2004). Weights, optimizer and counters are equal on all ranks, and change only after all ranks agree on the
 update.
+
+``mpi.ulfm`` finds the surviving ranks; ``Trainer.survive`` in ``run/trainer.py`` continues the run on them.
 """
 
 from collections.abc import Callable, Iterable

@@ -14,7 +14,7 @@ from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.optimizer import Adam, Optimizer, RMSProp
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
-from pg_mpi.learning.round_source import Clipped, Reinforce
+from pg_mpi.learning.rollout_gradients import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.custom_policy import CustomPolicy

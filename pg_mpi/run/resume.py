@@ -1,6 +1,7 @@
-"""Start of a run: new, from its own folder, or from another run. Rank 0 only.
+"""Start of a run: new, from its own folder, or from another run.
 
-All checks but those of a checkpoint's parts, which their ranks read, run before the folder of a new run is made.
+Rank 0 checks the settings and loads the checkpoint; the first rank of each group reads its part of the envs' states.
+All checks but those of the parts run before the folder of a new run is made.
 """
 
 import dataclasses
@@ -15,8 +16,9 @@ from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run import factory, saved_run
-from pg_mpi.run.env_states import Layout
+from pg_mpi.run.env_states import Assignment, GroupStates, Layout, decode, group_size, read_parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +45,57 @@ class Start:
         return {**self.__dict__, "saved": None}
 
 
+def begin(
+    world: Collectives, config: TrainConfig, given: Collection[str], hosts: int
+) -> tuple[Start, GroupStates | None]:
+    """Find what the run starts from, and read the states of each group, None without a checkpoint.
+
+    A checkpoint with a damaged part is skipped as one with a damaged file. Collective: every rank must call this.
+    Raises ``UsageError``, ``CheckpointError``, ``SystemFault``, alike on all ranks.
+
+    Args:
+        given: the names of the settings on the command line.
+        hosts: the number of hosts.
+    """
+    damaged: list[str] = []
+    while True:
+        start: Start = world.on_root(find_start, config, given, world.size, damaged, asleep=True)
+        if start.path is None:
+            return start, None
+        try:
+            return start, world.on_every(_read, start, world, hosts)
+        except CheckpointError as error:
+            if start.layout is None:
+                start.folder.unlock()
+                raise
+            damaged.append(start.path)
+            world.on_root(_refuse, start, str(error))
+
+
+def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
+    """The states for this rank's group, if it is the first of the group."""
+    layout, ranks = start.layout, world.size
+    group = group_size(start.config, ranks, hosts) if layout else ranks
+    if world.rank % group:
+        return GroupStates(group, [])
+    envs, stop = ranks * start.config.envs_per_rank, min(world.rank + group, ranks)
+    if layout:
+        assignment = Assignment(envs, layout.ranks, ranks)
+        states, replays = read_parts(str(start.path), layout, assignment, world.rank, stop, start.config.replay)
+    else:
+        states, replays = decode(*cast(saved_run.Saved, start.saved))
+        assignment = Assignment(envs, len(replays) or 1, ranks)
+    return GroupStates(group, [assignment.block(rank, states, replays) for rank in range(world.rank, stop)])
+
+
+def _refuse(start: Start, line: str) -> None:
+    """Undo a start whose checkpoint turns out to be damaged."""
+    warn(line)
+    start.folder.unlock()
+
+
 def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str] = ()) -> Start:
-    """Check the settings, lock the folder and load the checkpoint to resume from. Raises ``UsageError``.
+    """Check the settings, lock the folder and load the checkpoint to resume from. Rank 0 only. Raises ``UsageError``.
 
     Args:
         given: the names of the settings on the command line.

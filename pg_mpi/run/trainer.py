@@ -1,4 +1,7 @@
-"""A training run and the operations of the loop in ``train.py``."""
+"""A training run and the operations of the loop in ``train.py``.
+
+Play a round, learn from it, report its metrics, save, evaluate, and continue without failed ranks.
+"""
 
 import platform
 import sys
@@ -17,24 +20,24 @@ from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import annealed, annealing, rate_factor, round_length
+from pg_mpi.learning.schedule import annealed, annealing, rate_factor
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import clocks, pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
-from pg_mpi.run import env_states, evaluations, factory, places, rank_times, run_state
-from pg_mpi.run.checks import check_gradient, check_weights
+from pg_mpi.run import env_states, evaluations, factory, rank_placement, rank_times, run_state
 from pg_mpi.run.counters import Counters
-from pg_mpi.run.dividing import ranks_together
 from pg_mpi.run.elastic import BuddyCopies, StopOrLost
-from pg_mpi.run.resume import Start
+from pg_mpi.run.resume import Start, begin
 from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
 from pg_mpi.run.saving import Saving, choose_group
-from pg_mpi.run.start import begin
+from pg_mpi.run.step_division import ranks_together
 from pg_mpi.run.throughput import Throughput
+from pg_mpi.run.weight_checks import check_gradient, check_weights
 
 
 class Trainer:
@@ -58,7 +61,7 @@ class Trainer:
     def __init__(self, world: World, config: TrainConfig, given: Collection[str], parts: Any = factory) -> None:
         self._world = world
         pinning.pin_threads()
-        where = places.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
+        where = rank_placement.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
         start, states = begin(world, config, given, where["hosts"])
         try:
             self._set_up(start, states, where, parts)

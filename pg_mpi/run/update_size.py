@@ -1,7 +1,8 @@
 """The size of an update in words, for the banner and ``--dry-run``."""
 
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.learning.schedule import ANNEALED, annealed, longest_round, minibatches, rate_factor, whole_games
+from pg_mpi.learning.round_length import longest_round, whole_games
+from pg_mpi.learning.schedule import ANNEALED, annealed, minibatches, rate_factor
 from pg_mpi.learning.self_imitation.source import UPDATES
 
 

@@ -21,10 +21,10 @@ from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.world import World
-from pg_mpi.run import checks, env_states, places, rank_times, round_counts, run_state, saving, start
+from pg_mpi.run import env_states, rank_placement, rank_times, resume, round_counts, run_state, saving, weight_checks
 from pg_mpi.run.trainer import Trainer
 from scaling import cli, sweep
-from scaling.measure.alone import Alone
+from scaling.measure.one_rank_of_many import Alone
 from scaling.tables import markdown
 
 KIND = ("population", 1)
@@ -126,11 +126,11 @@ class Population:
     def count(self):
         """The counts of a round, and the check of the weights."""
         round_counts.count_round(self.world, self._trainer.player.envs, self._trajectories)
-        checks.check_weights(self.world, self._trainer.learner.policy.theta, 1)
+        weight_checks.check_weights(self.world, self._trainer.learner.policy.theta, 1)
 
     def describe(self):
         """The facts of a start."""
-        places.summary(self.world, pinning.describe() | {"why_numpy": None})
+        rank_placement.summary(self.world, pinning.describe() | {"why_numpy": None})
 
     def save(self):
         """Rank 0's part of a checkpoint, the weights, and the times of the ranks."""
@@ -150,7 +150,7 @@ class Population:
     def resume(self):
         """Find the checkpoint, and read and scatter the states of rank 0's group."""
         trainer = self._trainer
-        begun, states = start.begin(self.world, self.config, self.given, self.hosts)
+        begun, states = resume.begin(self.world, self.config, self.given, self.hosts)
         run_state.restore(self.world, begun.saved, trainer.learner, trainer.counters)
         env_states.scatter(self.world, states, trainer.learner, trainer.player.envs)
         begun.folder.unlock()

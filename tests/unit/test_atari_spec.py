@@ -15,7 +15,7 @@ from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.learning.schedule import round_length
+from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run import factory
 

@@ -5,11 +5,11 @@ import pytest
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.env import registry
-from pg_mpi.learning import schedule
+from pg_mpi.learning import round_length as lengths
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.learning.schedule import round_length
+from pg_mpi.learning.round_length import round_length
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.distributions import Categorical
 
@@ -118,7 +118,7 @@ def test_max_frames_bootstraps(pong):
 
 
 def test_end_of_a_game_does_not_bootstrap(pong, monkeypatch):
-    monkeypatch.setattr(schedule, "LONGEST", 10_000)  # the whole game
+    monkeypatch.setattr(lengths, "LONGEST", 10_000)  # the whole game
     trajectory, advantages = play_pong(pong, "--sync", "episode")
     assert abs(trajectory.games[0][0]) > 10 and len(trajectory.games) == 1
     assert advantages[-1] == trajectory.rewards[-1] - 4

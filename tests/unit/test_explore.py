@@ -11,7 +11,7 @@ from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.learning.schedule import RoundLength
+from pg_mpi.learning.round_length import RoundLength
 from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.run import factory
 

@@ -19,7 +19,7 @@ LEVELS = [
     ["__init__"],
 ]
 IMPORTED_BY = {
-    "mpi4py": {"mpi/world.py", "mpi/ulfm.py", "mpi/failure_vote.py"},
+    "mpi4py": {"mpi/world.py", "mpi/ulfm.py", "mpi/group_failure_vote.py"},
     "ale_py": {"env/atari.py", "env/action_set.py"},
     "gymnasium": {"env/gym_spec.py"},
     "tensorboardX": {"files/metrics_file.py"},

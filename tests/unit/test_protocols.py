@@ -16,7 +16,7 @@ from pg_mpi.features.pong import Courses
 from pg_mpi.features.registry import CheckedEncoder
 from pg_mpi.learning.gradient_source import GradientSource
 from pg_mpi.learning.optimizer_steps import DividedStep, OptimizerStep, WholeStep
-from pg_mpi.learning.round_source import Clipped, Reinforce
+from pg_mpi.learning.rollout_gradients import Clipped, Reinforce
 from pg_mpi.learning.self_imitation.source import SelfImitation
 from pg_mpi.mpi.interface import Collectives, Divisible
 from pg_mpi.mpi.world import World
@@ -24,7 +24,7 @@ from pg_mpi.policy import interface
 from pg_mpi.policy.custom_policy import CustomPolicy
 from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.policy.sparse_mlp import SparseMLP
-from scaling.measure.alone import Alone
+from scaling.measure.one_rank_of_many import Alone
 from scaling.model.virtual.world import VirtualWorld
 
 IMPLEMENTATIONS = {

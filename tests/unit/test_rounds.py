@@ -8,11 +8,11 @@ from pg_mpi.config.random_streams import ACTIONS, stream
 from pg_mpi.env import atari_spec
 from pg_mpi.features.foreground import Scene
 from pg_mpi.files import checkpoint_file, checkpoint_folder
-from pg_mpi.learning import schedule
+from pg_mpi.learning import round_length as lengths
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
-from pg_mpi.learning.schedule import round_length
+from pg_mpi.learning.round_length import round_length
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.elastic import BuddyCopies
@@ -24,8 +24,8 @@ SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr(schedule, "SHORTEST", 10)
-    monkeypatch.setattr(schedule, "LONGEST", 50)
+    monkeypatch.setattr(lengths, "SHORTEST", 10)
+    monkeypatch.setattr(lengths, "LONGEST", 50)
 
 
 def play_rounds(count, *flags, in_all=2):

@@ -5,7 +5,8 @@ import pytest
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
-from pg_mpi.learning.schedule import annealed, annealing, growth, longest_round, minibatches, rate_factor
+from pg_mpi.learning.round_length import longest_round
+from pg_mpi.learning.schedule import annealed, annealing, growth, minibatches, rate_factor
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run.counters import Counters

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from scaling.measure.alone import Alone
+from scaling.measure.one_rank_of_many import Alone
 
 
 class StubWorld:

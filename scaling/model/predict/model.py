@@ -15,9 +15,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pg_mpi.learning.schedule import minibatches, round_length
-from pg_mpi.run.dividing import dividing
+from pg_mpi.learning.round_length import round_length
+from pg_mpi.learning.schedule import minibatches
 from pg_mpi.run.env_states import ENVS
+from pg_mpi.run.step_division import dividing
 from scaling.model.exchange import two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds

@@ -16,8 +16,9 @@ from pg_mpi.files import checkpoint_file
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
+from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.sample_groups import SampleGroup
-from pg_mpi.learning.schedule import annealing, round_length
+from pg_mpi.learning.schedule import annealing
 from pg_mpi.mpi.world import World
 from pg_mpi.run import env_states, factory, run_state, saved_run
 from pg_mpi.run.counters import Counters

@@ -10,7 +10,7 @@ import numpy as np
 
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.run import factory
-from pg_mpi.run.dividing import dividing
+from pg_mpi.run.step_division import dividing
 
 
 class SharedParts:

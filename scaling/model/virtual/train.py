@@ -6,7 +6,7 @@ The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``sca
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi import pinning
 from pg_mpi.mpi.signals import StopFlag
-from pg_mpi.run.dividing import dividing
+from pg_mpi.run.step_division import dividing
 from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import loop
 from scaling import cli

@@ -4,7 +4,7 @@ import pytest
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.world import World
-from pg_mpi.run import dividing
+from pg_mpi.run import step_division
 from scaling.model.virtual.shared import SharedParts
 from scaling.model.virtual.world import Hub
 
@@ -24,30 +24,30 @@ from scaling.model.virtual.world import Hub
     ],
 )
 def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
-    monkeypatch.setattr(dividing, "FEWEST", 2)
+    monkeypatch.setattr(step_division, "FEWEST", 2)
 
     def together(world):
         world.shift = lambda here: hosts[world.rank - 1]
-        monkeypatch.setattr(dividing.platform, "node", lambda: hosts[world.rank])
-        return dividing.ranks_together(world, TrainConfig(**flags), len(set(hosts)))
+        monkeypatch.setattr(step_division.platform, "node", lambda: hosts[world.rank])
+        return step_division.ranks_together(world, TrainConfig(**flags), len(set(hosts)))
 
     assert Hub(len(hosts), lambda size: 0.0).run(together) == [expected] * len(hosts)
 
 
 def test_few_ranks_divide_nothing():
-    assert [dividing.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 7, 8, 24]
-    assert [dividing.dividing(24, most) for most in (3, 4, 7, 11, 12)] == [1, 4, 6, 8, 12]
+    assert [step_division.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 7, 8, 24]
+    assert [step_division.dividing(24, most) for most in (3, 4, 7, 11, 12)] == [1, 4, 6, 8, 12]
 
 
 def test_group_of_a_study_divides_nothing():
     world = World()
     world.size, world.divides = 8, False
-    assert dividing.ranks_together(world, TrainConfig(), 1) == 1
+    assert step_division.ranks_together(world, TrainConfig(), 1) == 1
 
 
 @pytest.mark.parametrize("ranks, node, expected", [(16, 4, 4), (16, 16, 16), (12, 8, 6)])
 def test_virtual_ranks_of_a_node_divide_as_real_ones(monkeypatch, ranks, node, expected):
-    monkeypatch.setattr(dividing, "FEWEST", 2)
+    monkeypatch.setattr(step_division, "FEWEST", 2)
     world = World()
     world.size = ranks
     made = []
