@@ -99,25 +99,16 @@ def dry_run(argv: list[str]) -> int:
     config, given, asked = parse_dry_run(argv)
     ranks = asked or launch_env.promised() or 1
     config.check(ranks, given)
-    _check_min_ranks(config, ranks)
     from pg_mpi.run import dry_run
 
     print("\n".join(dry_run.lines(config, ranks)))
     return FINISHED
 
 
-def _check_min_ranks(config: TrainConfig, ranks: int) -> None:
-    if config.min_ranks > 1 and not config.elastic:
-        raise UsageError("--min-ranks has no effect without --elastic: leave it out, or give --elastic too")
-    if config.min_ranks > ranks:
-        raise UsageError(f"--min-ranks {config.min_ranks} is more than the {ranks} ranks there are: give a smaller one")
-
-
 def read_settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
     """The settings of a command line, checked against the launch: as of ``parse_train``. Raises ``UsageError``."""
     config, given = parse_train(argv)
     launch_env.check_launch(ranks, config.expect_ranks)
-    _check_min_ranks(config, ranks)
     if config.elastic and not can_shrink:
         raise UsageError(
             "--elastic needs an MPI that survives failed ranks: use Open MPI 5 and mpirun --with-ft ulfm, as make "

@@ -202,6 +202,10 @@ class TrainConfig:
             raise UsageError("--replay depends on the number of ranks: leave --reproducible out")
         if own and self.replay:
             raise UsageError("--replay needs an Atari game and the built-in policy: leave it out")
+        if self.min_ranks > 1 and not self.elastic:
+            raise UsageError("--min-ranks has no effect without --elastic: leave it out, or give --elastic too")
+        if self.min_ranks > ranks:
+            raise UsageError(f"--min-ranks {self.min_ranks} is more than the {ranks} ranks there are: give fewer")
         rollout = ranks * self.envs_per_rank * self.num_steps
         if self.sync == "steps" and "minibatch_size" in given and self.minibatch_size > rollout:
             raise UsageError(

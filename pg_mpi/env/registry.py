@@ -1,7 +1,7 @@
 """Select the specification module for an ``--env-id``, and import only the libraries of its environments."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -10,15 +10,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
 
 
-class _Kind(Protocol):
-    """A module of specifications."""
-
-    def check(self, config: TrainConfig) -> None: ...
-    def make_spec(self, config: TrainConfig) -> EnvSpec: ...
-    def restored(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> EnvSpec: ...
-
-
-def _kind(env_id: str) -> _Kind:
+def _kind(env_id: str) -> Any:
     """Return the module whose ``check``, ``make_spec`` and ``restored`` handle an environment."""
     if is_atari(env_id):
         from pg_mpi.env import atari_spec
@@ -36,9 +28,9 @@ def check(config: TrainConfig) -> None:
 
 def make_spec(config: TrainConfig) -> EnvSpec:
     """Return the specification of the environment of ``config``. Raises ``UsageError`` for an unknown env_id."""
-    return _kind(config.env_id).make_spec(config)
+    return cast(EnvSpec, _kind(config.env_id).make_spec(config))
 
 
 def restored(env_id: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> EnvSpec:
     """Restore a specification from a checkpoint. Raises ValueError, KeyError or TypeError for malformed data."""
-    return _kind(env_id).restored(arrays, facts)
+    return cast(EnvSpec, _kind(env_id).restored(arrays, facts))

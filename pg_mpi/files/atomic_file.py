@@ -37,6 +37,16 @@ def write_json(path: str, content: Any, indent: int | None = 1) -> None:
     write_text(path, json.dumps(content, indent=indent) + "\n")
 
 
+def read_list(path: str, parse: Callable[[Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return what ``parse`` makes of a JSON file; [] if it is missing or damaged. Raises ``SystemFault``."""
+    with system_faults(f"{path} cannot be read"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                return parse(json.load(file))
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, RecursionError):
+            return []
+
+
 def write_text(path: str, text: str) -> None:
     """Write UTF-8 text atomically."""
     with replacing(path) as file:
@@ -62,15 +72,12 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 def _new_file(path: str) -> BinaryIO:
     """Open a new file, in place of one of a killed process with the same number, or of somebody's link."""
-    for last in (False, True):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-        try:
-            return open(path, "xb")  # x: follows no link
-        except FileExistsError:  # the kernel may create it twice, if the file system says ESTALE in between
-            if last:
-                raise
-    raise AssertionError
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+    with contextlib.suppress(FileExistsError):  # the kernel may create it twice, if the file system says ESTALE
+        return open(path, "xb")  # x: follows no link
+    os.remove(path)
+    return open(path, "xb")
 
 
 def keep_copy(path: str, consequence: str) -> None:

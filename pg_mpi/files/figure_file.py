@@ -13,16 +13,14 @@ from pg_mpi.config.parsers import check_extra, check_output
 
 
 @contextlib.contextmanager
-def axes_of(
-    path: str | os.PathLike[str], columns: int = 1, rows: int = 1, size: tuple[float, float] = (8, 4.2)
-) -> Iterator[Any]:
-    """Context with the axes of a figure, or a row or column of them; saves it to ``path`` at the end."""
+def axes_of(path: str | os.PathLike[str], columns: int = 1, size: tuple[float, float] = (8, 4.2)) -> Iterator[Any]:
+    """Context with the axes of a figure, or a row of them; saves it to ``path`` at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
+    figure, axes = plt.subplots(1, columns, figsize=size, layout="constrained")
     yield axes
     for each in np.ravel(axes):
         each.spines[["top", "right"]].set_visible(False)

@@ -2,13 +2,12 @@
 
 import contextlib
 import glob
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from pg_mpi.config.errors import system_faults
-from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, write_json
+from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, read_list, write_json
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.provenance import utc
 
@@ -101,13 +100,7 @@ class RunFolder:
 
     def starts(self) -> list[dict[str, Any]]:
         """The facts of the folder's starts so far; none if ``config.json`` is damaged. Raises ``SystemFault``."""
-        path = self.file("config.json")
-        with system_faults(f"{path} cannot be read"):
-            try:
-                with open(path, encoding="utf-8") as file:
-                    return [dict(start) for start in json.load(file)["starts"]]
-            except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
-                return []
+        return read_list(self.file("config.json"), lambda content: [dict(start) for start in content["starts"]])
 
     def idle_starts(self, env_steps: int) -> int:
         """Number of last starts in a row that began at ``env_steps``, the current step, without finishing."""

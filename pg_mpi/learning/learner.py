@@ -17,7 +17,7 @@ from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
-from pg_mpi.learning.reproducible_sum import check, on_grid
+from pg_mpi.learning.reproducible_sum import on_grid, summed
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
@@ -157,7 +157,4 @@ class Learner:
         for t in (trajectory for group in groups for trajectory in group.trajectories):
             one = norm.sums(self.policy.numbers(t), discounted_returns(t.rewards, t.ends, self._config.gamma))
             sums += on_grid(one) if exact else one
-        sums = self._world.sum_(sums)
-        if exact:
-            check(sums)
-        return sums
+        return summed(self._world, sums, exact)

@@ -13,8 +13,10 @@ Source: Demmel & Nguyen, "Fast Reproducible Floating-Point Summation" (2013), wh
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pg_mpi.config.errors import RunError, agreed
+from pg_mpi.mpi.interface import Collectives
 
 #: ``FINE`` (gradients): multiples of 6e-11, exact up to 5e5. ``COARSE`` (all else): multiples of 1e-6, up to 9e9.
 FINE, COARSE = 34, 20
@@ -31,10 +33,18 @@ def refuse(bits: int) -> NoReturn:
     raise agreed(RunError(line))
 
 
-def check(sums: Any, bits: int = COARSE) -> None:
+def check(sums: Any) -> None:
     """Raise ``RunError`` if sums over all ranks are ``too_large``."""
-    if too_large(sums, 2.0 ** (52 - bits)):
-        refuse(bits)
+    if too_large(sums, 2.0 ** (52 - COARSE)):
+        refuse(COARSE)
+
+
+def summed(world: Collectives, sums: NDArray[np.float64], exact: bool) -> NDArray[np.float64]:
+    """Sum over ranks, in place, and ``check`` sums that shall be exact. Collective: every rank must call this."""
+    world.sum_(sums)
+    if exact:
+        check(sums)
+    return sums
 
 
 def to_units(values: Any, bits: int, out: Any = None) -> Any:

@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,14 +76,6 @@ class Env:
         self.paid = False
         self.observation = self.encoder.start(self.game.screen)
 
-    def _saved_preference(self, saved: Sequence[float] | None) -> list[float] | None:
-        if saved is None:
-            return None
-        preference = [float(each) for each in saved]
-        if len(preference) != len(self._actions) or not np.isfinite(preference).all():
-            raise ValueError(f"malformed preference of {len(preference)} numbers")
-        return preference
-
     def recover(self, error: Exception, ahead: float) -> None:
         """Replace the emulator, which raised ``error``. Its game is lost; recorded steps are kept.
 
@@ -123,7 +115,10 @@ class Env:
             if not math.isfinite(self.score) or self.steps < 0:
                 raise ValueError(f"a game of score {self.score} after {self.steps} steps")
             self.paid = bool(facts["paid"])
-            self.preference = self._saved_preference(facts["preference"])
+            saved = facts["preference"]
+            self.preference = saved and [float(each) for each in saved]
+            if saved is not None and not (len(saved) == len(self._actions) and np.isfinite(self.preference).all()):
+                raise ValueError(f"malformed preference of {len(saved)} numbers")
         else:
             self.begin()
 

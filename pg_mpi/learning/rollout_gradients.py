@@ -8,7 +8,7 @@ import numpy as np
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.batch_source import BatchSource
 from pg_mpi.learning.gradient_source import Step
-from pg_mpi.learning.reproducible_sum import check, on_grid
+from pg_mpi.learning.reproducible_sum import on_grid, summed
 from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
 from pg_mpi.learning.schedule import minibatches
 from pg_mpi.learning.update_buffers import UpdateBuffers
@@ -104,14 +104,10 @@ def standardise_over_ranks(batches: Sequence[Batch], world: Collectives, exact: 
     n = sum(len(batch.advantages) for batch in batches)
     one = sum(whole(batch.advantages.sum(dtype=np.float64)) for batch in batches)
     rewarded = sum(batch.rewarded for batch in batches)
-    total = world.sum_(np.array([n, one, rewarded], dtype=np.float64))
-    if exact:
-        check(total)
+    total = summed(world, np.array([n, one, rewarded], dtype=np.float64), exact)
     mean = total[1] / total[0]
     two = sum(whole(((batch.advantages - mean) ** 2).sum(dtype=np.float64)) for batch in batches)
-    squares = world.sum_(np.array([two], dtype=np.float64))
-    if exact:
-        check(squares)
+    squares = summed(world, np.array([two], dtype=np.float64), exact)
     deviation = np.sqrt(squares[0] / total[0]) + 1e-8 if total[2] else np.inf
     for batch in batches:
         batch.standardise(mean, deviation)

@@ -3,6 +3,7 @@
 The launcher binds ranks to cores: see ``launch/mpirun.py``.
 """
 
+import itertools
 import os
 import platform
 import re
@@ -45,13 +46,9 @@ def spell(numbers: Sequence[int] | None) -> str:
     """Format sorted numbers as ranges: [0, 1, 2, 5] → ``0-2,5``; ``unknown`` without any."""
     if not numbers:
         return "unknown"
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    groups = itertools.groupby(enumerate(numbers), lambda place: place[1] - place[0])  # constant within a range
+    runs = [[number for _, number in group] for _, group in groups]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def numbers(spelled: str) -> list[int]:

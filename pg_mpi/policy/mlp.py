@@ -77,11 +77,8 @@ class MLP:
 
 def _views(vector: Floats, shapes: list[tuple[int, int]]) -> list[tuple[Floats, Floats]]:
     """Return views (weights, bias) of each layer in a flat vector."""
-    views, begin = [], 0
-    for a, b in shapes:
-        views.append((vector[begin : begin + a * b].reshape(a, b), vector[begin + a * b : begin + a * b + b]))
-        begin += a * b + b
-    return views
+    parts = np.split(vector, np.cumsum([size for a, b in shapes for size in (a * b, b)]))
+    return [(weights.reshape(shape), bias) for weights, bias, shape in zip(parts[::2], parts[1::2], shapes)]
 
 
 def _orthogonal(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:

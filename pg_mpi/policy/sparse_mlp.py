@@ -78,16 +78,9 @@ class SparseMLP:
 
         The vector may have any number of rows. The biases are empty if the policy has none.
         """
-        cut = vector.size - self.tail
-        outputs = len(self._spread)
-        head_cut = cut + self.hidden * outputs
-        biases = vector[head_cut:]
-        return (
-            vector[:cut].reshape(-1, self.width),
-            vector[cut:head_cut].reshape(self.hidden, outputs),
-            biases[: self.hidden],
-            biases[self.hidden :],
-        )
+        sizes = [vector.size - self.tail, self.hidden * len(self._spread), self.hidden]
+        first, heads, bias, head_bias = np.split(vector, np.cumsum(sizes))
+        return first.reshape(-1, self.width), heads.reshape(self.hidden, -1), bias, head_bias
 
     def initialise(self, rng: np.random.Generator) -> None:
         """Initialise the heads with normal / sqrt(hidden); in a plain policy also the first layer, normal / sqrt(rows).

@@ -1,6 +1,5 @@
 """Evaluation while a run goes on, and its best checkpoint: ``--evaluate-every``."""
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
-from pg_mpi.files.atomic_file import exists, keep_copy, write_json
+from pg_mpi.files.atomic_file import exists, keep_copy, read_list, write_json
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run.trained_policy import SavedPolicy, TrainedPolicy
@@ -25,17 +24,14 @@ def read(folder: str) -> list[dict[str, Any]]:
 
     Empty if there is no such file or it is damaged. Raises ``SystemFault``.
     """
-    path = os.path.join(folder, NAME)
-    with system_faults(f"{path} cannot be read"):
-        try:
-            with open(path, encoding="utf-8") as file:
-                return [
-                    {"checkpoint": os.path.basename(each["checkpoint"]), "env_steps": int(each["env_steps"])}
-                    | {"score": float(each["score"]), "games": int(each["games"])}
-                    for each in json.load(file)
-                ]
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, RecursionError):
-            return []
+    return read_list(
+        os.path.join(folder, NAME),
+        lambda content: [
+            {"checkpoint": os.path.basename(each["checkpoint"]), "env_steps": int(each["env_steps"])}
+            | {"score": float(each["score"]), "games": int(each["games"])}
+            for each in content
+        ],
+    )
 
 
 def best(folder: str) -> str | None:

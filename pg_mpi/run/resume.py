@@ -64,12 +64,12 @@ def begin(
             return start, None
         try:
             return start, world.on_every(_read, start, world, hosts)
-        except CheckpointError as error:
-            if start.layout is None:
-                start.folder.unlock()
+        except BaseException as error:
+            start.folder.unlock()  # a caller in Python may try again
+            if start.layout is None or not isinstance(error, CheckpointError):
                 raise
             damaged.append(start.path)
-            world.on_root(_refuse, start, str(error))
+            world.on_root(warn, str(error))
 
 
 def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
@@ -86,12 +86,6 @@ def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
         states, replays = decode(*cast(saved_run.Saved, start.saved))
         assignment = Assignment(envs, len(replays) or 1, ranks)
     return GroupStates(group, [assignment.block(rank, states, replays) for rank in range(world.rank, stop)])
-
-
-def _refuse(start: Start, line: str) -> None:
-    """Undo a start whose checkpoint turns out to be damaged."""
-    warn(line)
-    start.folder.unlock()
 
 
 def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str] = ()) -> Start:

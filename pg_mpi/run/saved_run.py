@@ -66,22 +66,14 @@ def steps_of(facts: dict[str, Any]) -> int:
         return count(facts["counters"]["env_steps"])
 
 
-def envs_of(facts: dict[str, Any]) -> int:
-    """The number of envs of the saved run. Raises ``CheckpointError``."""
-    with checking():
-        envs = count(facts["parts"]["envs"]) if "parts" in facts else len(facts["envs"])
-        if not envs:
-            raise ValueError("no envs")
-        return envs
-
-
 def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int) -> int:
     """The envs per rank with which this run resumes from a checkpoint.
 
     Raises ``UsageError`` if the checkpoint has other settings, or its envs do not divide.
     """
     saved, ours = identity(config_of(path, facts)), identity(config)
-    envs = envs_of(facts)
+    with checking():
+        envs = count(facts["parts"]["envs"]) if "parts" in facts else len(facts["envs"])
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
@@ -89,7 +81,7 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
             f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, "
             "or another --run-dir"
         )
-    if envs % ranks:
+    if not envs or envs % ranks:
         raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
     return envs // ranks
 

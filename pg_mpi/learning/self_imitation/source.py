@@ -23,7 +23,6 @@ from pg_mpi.learning.gradient_source import RankState, State, Step
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, ReplayBuffer
-from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
@@ -103,15 +102,12 @@ class SelfImitation(BatchSource):
 
     def finish(self) -> None:
         """Store the round's steps, up to the last one whose return is complete."""
-        for trajectory in (each for group in self._groups for each in group.trajectories):
-            self._store(trajectory)
-
-    def _store(self, trajectory: Trajectory) -> None:
-        complete = int(np.flatnonzero(trajectory.ends)[-1]) + 1 if trajectory.ends.any() else 0
-        rewards = learned(trajectory, self._config.rewards, self._policy.norm)
-        returns = discounted_returns(rewards, trajectory.ends, self._config.gamma)[:complete]
-        counts = trajectory.counts[:complete]
-        self.replay.add(trajectory.observed[: counts.sum()], counts, trajectory.actions[:complete], returns)
+        for t in (trajectory for group in self._groups for trajectory in group.trajectories):
+            complete = int(np.flatnonzero(t.ends)[-1]) + 1 if t.ends.any() else 0
+            rewards = learned(t, self._config.rewards, self._policy.norm)
+            returns = discounted_returns(rewards, t.ends, self._config.gamma)[:complete]
+            counts = t.counts[:complete]
+            self.replay.add(t.observed[: counts.sum()], counts, t.actions[:complete], returns)
 
     # -- checkpoints ------------------------------------------------------------------------------------
 

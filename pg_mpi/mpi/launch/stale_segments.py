@@ -29,24 +29,20 @@ def remove(memory: str = "/dev/shm", temporary: str = "/tmp") -> None:
     ``temporary``: by default /tmp. Hosts may share a folder that TMPDIR names, and their processes are not seen here.
     """
     with contextlib.suppress(OSError):
-        _remove(Path(memory), Path(temporary))
-
-
-def _remove(memory: Path, temporary: Path) -> None:
-    segments = [path for path in _old(memory) if SEGMENT.fullmatch(path.name)]
-    folders = []
-    if _all_seen():
-        folders = [path for path in _old(temporary) if (found := FOLDER.fullmatch(path.name)) and _dead(found[1])]
-    if not segments and not folders:
-        return
-    mapped = _mapped()
-    for path in segments:
-        if f" {path}\n" not in mapped:
-            with contextlib.suppress(OSError):
-                path.unlink()
-    for path in folders:
-        if f" {path}/" not in mapped:
-            shutil.rmtree(path, ignore_errors=True)
+        segments = [path for path in _old(memory) if SEGMENT.fullmatch(path.name)]
+        folders = []
+        if _all_seen():
+            folders = [path for path in _old(temporary) if (found := FOLDER.fullmatch(path.name)) and _dead(found[1])]
+        if not segments and not folders:
+            return
+        mapped = "".join(map(content, Path("/proc").glob("[0-9]*/maps")))  # of this user's processes
+        for path in segments:
+            if f" {path}\n" not in mapped:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        for path in folders:
+            if f" {path}/" not in mapped:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _all_seen() -> bool:
@@ -58,9 +54,9 @@ def _all_seen() -> bool:
     return spaces == {ALL_SEEN}
 
 
-def _old(folder: Path) -> Iterator[Path]:
+def _old(folder: str) -> Iterator[Path]:
     """This user's entries of a folder that were last changed more than ``OLD`` seconds ago."""
-    for path in folder.iterdir():
+    for path in Path(folder).iterdir():
         with contextlib.suppress(OSError):  # removed meanwhile
             facts = path.lstat()
             if facts.st_uid == os.getuid() and time.time() - facts.st_mtime > OLD:
@@ -69,8 +65,3 @@ def _old(folder: Path) -> Iterator[Path]:
 
 def _dead(process: str) -> bool:
     return not os.path.exists(f"/proc/{process}")
-
-
-def _mapped() -> str:
-    """Memory maps of all processes of this user, as text."""
-    return "".join(map(content, Path("/proc").glob("[0-9]*/maps")))
