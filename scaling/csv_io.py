@@ -44,13 +44,13 @@ def _value(text):
     return text
 
 
-def read_parts(folder, same):
-    """Read a folder's ``ranks-*.json``, the finished parts of a measurement, sorted by name.
+def read_parts(folder, same, names="ranks-*.json"):
+    """Read the files ``names`` of a folder, by default the finished parts of a measurement, sorted by name.
 
     Raises ``UsageError`` for a damaged file, and for a result with settings other than ``same``.
     """
     found = []
-    for path in sorted(Path(folder).glob("ranks-*.json")):
+    for path in sorted(Path(folder).glob(names)):
         try:
             part = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):

@@ -3,6 +3,7 @@
 import os
 import statistics
 import time
+import timeit
 from hashlib import sha256
 from typing import Any
 
@@ -45,13 +46,7 @@ def _largest(world: Collectives, value: float) -> float:
 
 
 def _time(world: Collectives, array: NDArray[np.float32], rounds: int) -> list[float]:
-    times = []
-    for _ in range(rounds):
-        world.barrier()
-        begun = time.perf_counter()
-        world.sum_(array)
-        times.append(time.perf_counter() - begun)
-    return times
+    return timeit.repeat(lambda: world.sum_(array), world.barrier, repeat=rounds, number=1)
 
 
 def files(folder: str = "runs") -> dict[str, Any]:

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import statistics
-import time
+import timeit
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
@@ -149,18 +149,14 @@ def make_folder(path: str) -> None:
     sync_folder(parent)
 
 
-def seconds_to_write(folder: str, tries: int = 5) -> float:
+def seconds_to_write(folder: str) -> float:
     """Median time of writing a small file durably, as ``write_json`` does, in a folder. Raises ``OSError``."""
-    path, times = os.path.join(folder, f".pg_mpi-doctor-{os.getpid()}"), list[float]()
+    path = os.path.join(folder, f".pg_mpi-doctor-{os.getpid()}")
     try:
-        for _ in range(tries):
-            begun = time.perf_counter()
-            write_json(path, {})
-            times.append(time.perf_counter() - begun)
+        return statistics.median(timeit.repeat(lambda: write_json(path, {}), repeat=5, number=1))
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
-    return statistics.median(times)
 
 
 def sync_folder(folder: str) -> None:

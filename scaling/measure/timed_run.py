@@ -33,8 +33,8 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
 
     Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RuntimeError`` if it fails.
     """
-    base = tempfile.mkdtemp(prefix=".measured-", dir=".")  # visible from every node
-    try:
+    # visible from every node
+    with tempfile.TemporaryDirectory(prefix=".measured-", dir=".", ignore_cleanup_errors=True) as base:
         folder = Path(base, "run")
         budget = ["--run-dir", str(folder), "--max-walltime", str(seconds), "--expect-ranks", str(ranks)]
         start = start_command(launcher_for(flags, launcher), ranks, nodes)
@@ -49,8 +49,6 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         if keep:
             shutil.rmtree(keep, ignore_errors=True)
             shutil.move(folder, keep)
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
 
 
 def stolen():

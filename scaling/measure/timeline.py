@@ -6,12 +6,13 @@ from itertools import takewhile
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import integer
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.figure_file import check_picture, picture
 from pg_mpi.files.trace_file import PLAY
 from scaling import cli
 from scaling.pictures import timeline
+
+SHOWN = range(2, 5)  # updates of the picture: the first one includes the start-up
 
 
 def parser():
@@ -23,9 +24,7 @@ def parser():
         "Times are on rank 0's clock. An incomplete trace is read up to its last complete line.",
     )
     p.add_argument("run", metavar="RUN", help="the run's folder")
-    p.add_argument("--picture", metavar="PNG", help="also draw the first --updates updates (extra: plot)")
-    cli.add_option(p, "--from", "N", integer(), "first update of the picture", 2)
-    cli.add_option(p, "--updates", "K", integer(), "updates in the picture", 3)
+    p.add_argument("--picture", metavar="PNG", help="also draw updates 2 to 4 (extra: plot)")
     p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
@@ -33,13 +32,11 @@ def parser():
 def main(argv):
     """Merge and report. Returns the exit code."""
     args = parser().parse(argv)
-    first = getattr(args, "from")
     if args.picture:
         check_picture(args.picture)
     events = merge(args.run)
-    shown = range(first, first + args.updates)
-    if args.picture and not any(block["args"]["update"] in shown for block in _blocks(events)):
-        raise UsageError(f"the traces hold no update from {first} on: give a smaller --from")
+    if args.picture and not any(block["args"]["update"] in SHOWN for block in _blocks(events)):
+        raise UsageError("the traces hold no update after the first: train longer for a picture")
     place = os.path.join(args.run, "trace", "merged.json")
     result = {"merged": place, **summary(events)}
     write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
@@ -48,7 +45,7 @@ def main(argv):
         played = f"played longest in {longest} of {result['updates']} updates"
         print(f"  rank {rank}: waits {share:.1%} of the time; {played}")
     if args.picture:
-        picture(timeline.draw_trace, args.picture, events, shown)
+        picture(timeline.draw_trace, args.picture, events, SHOWN)
     if args.json:
         print(json.dumps(result))
     return 0

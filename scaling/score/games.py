@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import duration, integer, real, span
+from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -117,7 +118,7 @@ def score(run, args):
     settings, began = read_start(run)
     reached = args.target is not None and last["games"] >= 100 and last["return_mean"] >= float(args.target)
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
-    own = [word for name in (settings["env_id"], settings["policy"]) if ":" in name for word in ("--own", name)]
+    own = [word for item in settings.items() if names_foreign_code(*item) for word in ("--own", item[1])]
     scores = {
         "trained": evaluate(args.ranks, run, "--games", str(args.played), *own),
         "random": evaluate(args.ranks, run, "--games", str(args.played), *own, "--random"),

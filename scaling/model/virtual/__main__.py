@@ -1,7 +1,5 @@
 """Train on virtual ranks with a simulated clock: ``python -m scaling.model.virtual``."""
 
-import json
-import os
 import re
 import subprocess
 import sys
@@ -10,7 +8,6 @@ from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, real
-from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from scaling import cli, sweep
@@ -57,9 +54,10 @@ def main(argv):
     make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": args.ranks_per_node, "words": words}
     same["target"] = float(args.target)
-    read_parts(args.out, same)
     facts = same | cli.facts("scaling.model.virtual", argv)
-    agree(Path(args.out, "settings.json"), same)
+    # checkpoints do not store the network, so a run could resume with another one
+    if not read_parts(args.out, same, "*.json"):
+        write_json(f"{args.out}/settings.json", facts)
     if code := train_all(args, words, facts):
         return code
     results = read_parts(args.out, same)
@@ -98,23 +96,6 @@ def _scaled(number, power, ranks):
         raise UsageError(f"{number}x{power or ''} is too large with {ranks} ranks: give a smaller number") from None
 
 
-def agree(path, same):
-    """Write the settings that all runs of a folder share, or raise ``UsageError`` if they differ.
-
-    Checkpoints do not store the network, so a run could otherwise resume with another one.
-    """
-    if not path.exists():
-        write_json(str(path), same)
-        return
-    try:
-        there = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        raise UsageError(f"{path} is damaged: give another --out") from None
-    if others := [name for name in same if there.get(name) != same[name]]:
-        differences = ", ".join(f"{name} {there.get(name)} there, {same[name]} here" for name in others)
-        raise UsageError(f"{path.parent} holds runs of other settings ({differences}): give another --out")
-
-
 def train(run, ranks, how, words):
     """Train on virtual ranks in a child process. A signal stops it with a checkpoint.
 
@@ -133,10 +114,8 @@ def train(run, ranks, how, words):
 
 def keep(path, run, ranks, seconds, facts):
     """Write the result of a run folder."""
-    newest = checkpoint_folder.candidates(str(run))
     result = {**learning_curves.summary(run), **facts, "ranks": ranks, "machine_s": round(seconds, 1)}
     result["at_target"] = learning_curves.time_to(timed_run.read_metrics(run), facts["target"], strictly=False)
-    result["checkpoint"] = os.path.basename(newest[0]) if newest else None
     write_json(str(path), result, indent=None)
 
 

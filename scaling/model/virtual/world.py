@@ -15,6 +15,7 @@ from time import perf_counter, thread_time
 import numpy as np
 
 from pg_mpi import STARTED
+from pg_mpi.config.errors import agreed
 from pg_mpi.mpi.world import attempt
 
 
@@ -165,17 +166,13 @@ class VirtualWorld:
         result, error = self._attempt(function, *args) if self.rank == 0 else (None, None)
         result, error = self._hub.meet(self.rank, (result, error), lambda items: items[0], 0)
         if error is not None:
-            error.agreed = True
-            raise error
+            raise agreed(error)
         return result
 
     def on_every(self, function, *args):
         result, error = self._attempt(function, *args)
-        errors = self._hub.meet(self.rank, error, list, 8)
-        first = next(filter(None, errors), None)
-        if first is not None:
-            first.agreed = True
-            raise first
+        for first in filter(None, self._hub.meet(self.rank, error, list, 8)):
+            raise agreed(first)
         return result
 
     def once(self, function, *args, share=1.0):
