@@ -37,13 +37,13 @@ def parser() -> Parser:
     )
     p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
     p.add_argument("--best", action="store_true", help="take the best checkpoint of a run with --evaluate-every")
-    p.add_argument("--games", type=integer(), default="100", help="number of games (default: 100)")
+    p.add_argument("--games", type=integer(), default="100", help="number of games")
     sticky = "probability of a repeated action (default: as the run was trained)"
     p.add_argument("--sticky", type=real(0, 1), help=sticky)
     p.add_argument("--random", action="store_true", help="take uniformly random actions")
     p.add_argument("--greedy", action="store_true", help="take the most probable action instead of sampling")
     p.add_argument("--own", action="append", default=[], metavar="NAME", help=OWN)
-    p.add_argument("--seed", type=integer(0), default="0", help="root of the games' random streams (default: 0)")
+    p.add_argument("--seed", type=integer(0), default="0", help="root of the games' random streams")
     p.add_argument("--video", metavar="FILE", help="also write the first game as .mp4 or .gif (extra: video)")
     p.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     return p

@@ -37,10 +37,10 @@ def parser() -> Parser:
     )
     p.add_argument("run", metavar="RUN", help="a run folder (its newest good checkpoint) or a checkpoint file")
     p.add_argument("--games", type=integer(), help="end after this many games (default: no end)")
-    p.add_argument("--speed", type=real(0, open_low=True), default="1", help="1: as a person would play (default: 1)")
+    p.add_argument("--speed", type=real(0, open_low=True), default="1", help="1: as a person would play")
     p.add_argument("--greedy", action="store_true", help="take the most probable action instead of sampling")
     p.add_argument("--own", action="append", default=[], metavar="NAME", help=OWN)
-    p.add_argument("--seed", type=integer(0), default="0", help="root of the games' random streams (default: 0)")
+    p.add_argument("--seed", type=integer(0), default="0", help="root of the games' random streams")
     return p
 
 

@@ -25,10 +25,8 @@ def parser(module, description, epilog=None):
 
 
 def add_option(p, flag, metavar, parse, text, default=None):
-    """Add a flag whose value ``parse`` checks. A default is parsed too, and is added to the help ``text``."""
-    if default is not None:
-        default, text = str(default), f"{text} (default: {default})"
-    p.add_argument(flag, metavar=metavar, type=parse, default=default, help=text)
+    """Add a flag whose value ``parse`` checks, the default's too."""
+    p.add_argument(flag, metavar=metavar, type=parse, default=None if default is None else str(default), help=text)
 
 
 def add_shared(p, out, folder=None, preset=False):

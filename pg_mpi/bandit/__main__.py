@@ -39,14 +39,13 @@ def parser() -> Parser:
     usual = " ".join(plan.USUAL)
     p.add_argument("--methods", metavar="M", nargs="+", type=plan.parse, help=f"methods to compare (default: {usual})")
     p.add_argument("--study", action="store_true", help="try several values of each method's parameter (figure 2.6)")
-    p.add_argument("--arms", metavar="K", type=integer(2), default="10", help="arms of a bandit (default: 10)")
-    runs = "bandits played, over all ranks (default: 2000)"
-    p.add_argument("--runs", metavar="R", type=integer(), default="2000", help=runs)
-    p.add_argument("--steps", metavar="T", type=integer(), default="1000", help="steps of each (default: 1000)")
-    p.add_argument("--mean", metavar="M", type=real(), default="0", help="mean reward of the arms (default: 0)")
+    p.add_argument("--arms", metavar="K", type=integer(2), default="10", help="arms of a bandit")
+    p.add_argument("--runs", metavar="R", type=integer(), default="2000", help="bandits played, over all ranks")
+    p.add_argument("--steps", metavar="T", type=integer(), default="1000", help="steps of each")
+    p.add_argument("--mean", metavar="M", type=real(), default="0", help="mean reward of the arms")
     drift = "deviation of a step of the means' random walk; they begin equal"
     p.add_argument("--drift", metavar="D", type=real(0), default="0", help=drift)
-    p.add_argument("--seed", type=integer(0), default="0", help="root of the random streams (default: 0)")
+    p.add_argument("--seed", type=integer(0), default="0", help="root of the random streams")
     p.add_argument("--out", metavar="FOLDER", help="also write CSV files and pictures there (pictures: extra plot)")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p

@@ -183,13 +183,16 @@ class Parser(argparse.ArgumentParser):
     def add_argument(  # type: ignore[override]  # of argparse's types only functions
         self, *names: str, type: Callable[[str], Any] | None = None, **options: Any
     ) -> argparse.Action:
-        """Add an argument. ``type``: a parser of this module, for the text and for a default that is a text.
+        """Add an argument and its default, if it has one, to the help.
 
-        A value that it refuses is a ``UsageError`` that names the flag, or the metavar of a positional argument.
+        ``type``: a parser of this module, for the text and for a default that is a text. A value that it
+        refuses is a ``UsageError`` that names the flag, or the metavar of a positional argument.
         """
         if type is not None:
             source = names[-1] if names[0].startswith("-") else options.get("metavar", names[0])
             options["type"] = lambda value: checked(type, value, source)
+        if isinstance(default := options.get("default"), str) and default != argparse.SUPPRESS:  # as -h has
+            options["help"] = options.get("help", "") + " (default: %(default)s)"
         return super().add_argument(*names, **options)
 
     def error(self, message: str) -> NoReturn:

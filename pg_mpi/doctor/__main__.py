@@ -25,9 +25,8 @@ def parser() -> Parser:
     )
     p.add_argument("--strict", action="store_true", help="exit 1 if there is a fault")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
-    seconds = "length of each trial (default: %(default)s)"
-    p.add_argument("--seconds", metavar="S", type=real(0, open_low=True), default="1", help=seconds)
-    p.add_argument("--env-id", metavar="ID", default=TrainConfig.env_id, help="the game (default: %(default)s)")
+    p.add_argument("--seconds", metavar="S", type=real(0, open_low=True), default="1", help="length of each trial")
+    p.add_argument("--env-id", metavar="ID", default=TrainConfig.env_id, help="the game")
     ranks = "number of ranks expected (default: as the launcher says)"
     p.add_argument("--expect-ranks", metavar="N", type=integer(), help=ranks)
     return p

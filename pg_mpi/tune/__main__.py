@@ -44,13 +44,10 @@ def parser() -> Parser:
         "holds a run folder for each trial, trials.csv, study.png (extra: plot), and best.json for --preset.",
     )
     p.add_argument("--space", metavar="FILE", required=True, help="the settings to try, see below")
-    journal = "the study's journal (default: %(default)s)"
-    p.add_argument("--study", metavar="FILE", default="tune.journal", help=journal)
-    trials = "trials of the study, over all jobs (default: %(default)s)"
-    p.add_argument("--trials", metavar="N", type=integer(), default="32", help=trials)
-    budget = "training time of a trial (default: %(default)s)"
-    p.add_argument("--budget", metavar="TIME", type=duration, default="00:02:00", help=budget)
-    p.add_argument("--ranks-per-trial", metavar="K", type=integer(), default="1", help="ranks of a group (default: 1)")
+    p.add_argument("--study", metavar="FILE", default="tune.journal", help="the study's journal")
+    p.add_argument("--trials", metavar="N", type=integer(), default="32", help="trials of the study, over all jobs")
+    p.add_argument("--budget", metavar="TIME", type=duration, default="00:02:00", help="training time of a trial")
+    p.add_argument("--ranks-per-trial", metavar="K", type=integer(), default="1", help="ranks of a group")
     p.add_argument("--max-walltime", metavar="TIME", type=duration, help="checkpoint and exit 75 after this time")
     p.add_argument("--json", action="store_true", help="print one line of JSON, last")
     return p
