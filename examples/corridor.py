@@ -13,7 +13,7 @@ CELLS, LIMIT = 10, 60
 
 
 class Corridor:
-    """See docs/own.md: spaces, ``reset`` and ``step``; with ``state`` and ``restore`` it resumes bit for bit."""
+    """See docs/custom.md: spaces, ``reset`` and ``step``; with ``state`` and ``restore`` it resumes bit for bit."""
 
     #: What it shows: where one is, from -1 to 1, and on which side the coins are. Gymnasium's own spaces do as well.
     observation_space = SimpleNamespace(shape=(2,), low=-1.0, high=1.0)

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Linear:
-    """See docs/own.md: ``theta``, ``forward`` and ``backward``.
+    """See docs/custom.md: ``theta``, ``forward`` and ``backward``.
 
     Args:
         inputs: numbers of an observation.

@@ -9,7 +9,7 @@ import torch
 
 
 class Module:
-    """A torch module in the place that docs/own.md describes: subclass it and give it what ``build`` returns.
+    """A torch module in the place that docs/custom.md describes: subclass it and give it what ``build`` returns.
 
     Attributes:
         theta: float32 (P,), all parameters of the module, which are views of it.

@@ -19,7 +19,7 @@ from pg_mpi.config.presets import is_atari
 from pg_mpi.files import video
 from pg_mpi.files.atomic_file import is_folder, write_json
 from pg_mpi.mpi import process
-from pg_mpi.mpi.pinning import pin_threads
+from pg_mpi.mpi.thread_pinning import pin_threads
 from pg_mpi.mpi.world import World
 from pg_mpi.run.evaluations import best_checkpoint
 from pg_mpi.run.trained_policy import MOST_NOOPS, OWN, SavedPolicy, TrainedPolicy, find

@@ -18,7 +18,7 @@ from pg_mpi.config.command_line import DRY_RUN, parse_dry_run, parse_train, trai
 from pg_mpi.config.errors import RUN_AGAIN, UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi import process
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.signals import Stop, StopFlag, Until
 from pg_mpi.mpi.watchdog import Watchdog
 from pg_mpi.mpi.world import World
@@ -97,7 +97,7 @@ def verdict(
 def dry_run(argv: list[str]) -> int:
     """Print what a run would do, need and save; returns the exit code. In one process, without MPI."""
     config, given, asked = parse_dry_run(argv)
-    ranks = asked or launch_env.promised() or 1
+    ranks = asked or launch_variables.promised() or 1
     config.check(ranks, given)
     from pg_mpi.run import dry_run
 
@@ -108,7 +108,7 @@ def dry_run(argv: list[str]) -> int:
 def read_settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
     """The settings of a command line, checked against the launch: as of ``parse_train``. Raises ``UsageError``."""
     config, given = parse_train(argv)
-    launch_env.check_launch(ranks, config.expect_ranks)
+    launch_variables.check_launch(ranks, config.expect_ranks)
     if config.elastic and not can_shrink:
         raise UsageError(
             "--elastic needs an MPI that survives failed ranks: use Open MPI 5 and mpirun --with-ft ulfm, as make "
@@ -118,7 +118,7 @@ def read_settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainC
 
 
 if __name__ == "__main__":
-    flag = StopFlag(launch_env.is_launched())  # first: a signal during the start must not kill the job
+    flag = StopFlag(launch_variables.is_launched())  # first: a signal during the start must not kill the job
     process.answer_help(train_parser, sys.argv[1:])
     if DRY_RUN in sys.argv[1:]:
         process.run_alone(dry_run, sys.argv[1:])

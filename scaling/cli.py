@@ -14,7 +14,7 @@ from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
 from pg_mpi.files.provenance import command_line, facts_of
-from pg_mpi.mpi.launch import launch_env, mpirun
+from pg_mpi.mpi.launch import launch_variables, mpirun
 
 positive = real(0, open_low=True)
 
@@ -146,7 +146,7 @@ def run(main, goes_on=False):
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, stop)
     try:
-        if (launch_env.promised() or 1) > 1:
+        if (launch_variables.promised() or 1) > 1:
             raise UsageError("this command starts its own ranks: run it without mpirun, with --ranks")
         mpirun.set_environment()
         code = main(sys.argv[1:])

@@ -136,7 +136,7 @@ def test_what_own_md_shows_is_in_the_examples():
     """Each block of Python on the page stands in an example, line by line, but for docstrings and comments."""
     examples = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.py")))
     kept = {line.strip() for line in examples.splitlines()}
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "own.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "custom.md").read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 2
     for line in "\n".join(blocks).splitlines():
         assert line.strip() in kept, line

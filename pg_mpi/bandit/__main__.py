@@ -15,7 +15,7 @@ from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
 from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.mpi import process
-from pg_mpi.mpi.pinning import pin_threads
+from pg_mpi.mpi.thread_pinning import pin_threads
 from pg_mpi.mpi.world import World
 
 CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)

@@ -2,7 +2,7 @@
 
 A launcher starts the processes of an MPI job and tells each its number. A batch system allocates nodes and starts one
 script on the first. Names are from the manuals of each; which of them were run here is listed in docs/clusters.md.
-A new system needs a row here and there.
+A new batch system needs a row here and in docs/clusters.md, and its job scripts in jobs/.
 """
 
 import os

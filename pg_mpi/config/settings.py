@@ -67,7 +67,7 @@ class TrainConfig:
         "rewards for learning: their sign, raw, or scaled for returns of standard deviation 1; scores are always raw",
     )
     policy: str = _setting(
-        "usual", text, "usual: the built-in policy; or package.module:Class of your own, see docs/own.md"
+        "usual", text, "usual: the built-in policy; or package.module:Class of your own, see docs/custom.md"
     )
     normalise: bool = _setting(
         True,
@@ -86,7 +86,7 @@ class TrainConfig:
         "blobs",
         text,
         "inputs of the policy: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
-        "or package.module:Class of your own, see docs/own.md",
+        "or package.module:Class of your own, see docs/custom.md",
         applies=ATARI,
     )
     actions: str = _setting(

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.mpi import pinning, process
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi import process, thread_pinning
+from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.world import World
 
 
@@ -38,7 +38,7 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     from pg_mpi.doctor import facts, machine, trials
     from pg_mpi.mpi import clocks
 
-    pinning.pin_threads()  # as the trainer does
+    thread_pinning.pin_threads()  # as the trainer does
     mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(clocks.ahead(world), 3)}
     mine["emulator"] = trials.play(world, args.env_id, args.seconds)
     measured: dict[str, Any] = {
@@ -55,11 +55,11 @@ def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[
     """Print the report and return the exit code. Rank 0 only."""
     from pg_mpi.doctor import text, verdict
 
-    promised = args.expect_ranks or launch_env.promised()
+    promised = args.expect_ranks or launch_variables.promised()
     found = verdict.findings(ranks, promised, measured["allreduce_s"], measured["files"])
     result = {"ranks": ranks, **measured, "findings": [finding._asdict() for finding in found]}
     code = int(args.strict and any(finding.fault for finding in found))
-    if len(ranks) > 1 or launch_env.is_first_process():  # of separate jobs of one rank only the first prints
+    if len(ranks) > 1 or launch_variables.is_first_process():  # of separate jobs of one rank only the first prints
         print("\n".join(text.text(result)), flush=True)
         if args.json:
             print(json.dumps(result), flush=True)

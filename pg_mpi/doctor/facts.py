@@ -10,14 +10,14 @@ from typing import Any
 from pg_mpi.doctor import machine
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import versions
-from pg_mpi.mpi import pinning
+from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.world import World
 
 
 def describe(world: World) -> dict[str, Any]:
     """Return all facts about this rank, JSON-able. Not collective."""
-    threads = pinning.cores() or []
+    threads = thread_pinning.cores() or []
     return {
         "rank": world.rank,
         "host": platform.node(),
@@ -25,7 +25,7 @@ def describe(world: World) -> dict[str, Any]:
         "cores": [core_of(thread) for thread in threads],
         "host_threads": os.cpu_count(),
         "sits_on": sits_on(),
-        "blas": pinning.pools(),
+        "blas": thread_pinning.pools(),
         "mpi": mpi(world),
         "memory_mb": machine.memory_mb(),
         "numa": machine.numa_domains(),
@@ -59,7 +59,7 @@ def _stat() -> list[str]:
 
 def core_of(thread: int) -> int:
     """Core of a hardware thread, named by its first thread."""
-    siblings = pinning.numbers(content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list"))
+    siblings = thread_pinning.numbers(content(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list"))
     return siblings[0] if siblings else thread
 
 

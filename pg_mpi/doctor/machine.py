@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pg_mpi.mpi.launch.kernel_files import content
-from pg_mpi.mpi.pinning import numbers
+from pg_mpi.mpi.thread_pinning import numbers
 
 ROOT = Path("/")
 DEVICES = ("/dev/infiniband/uverbs", "/dev/cxi")  # what an MPI opens to use a fabric

@@ -4,7 +4,7 @@ from typing import Any
 
 from pg_mpi.config.errors import counted
 from pg_mpi.doctor.verdict import Facts, grouped
-from pg_mpi.mpi.pinning import spell
+from pg_mpi.mpi.thread_pinning import spell
 
 MOST_HOSTS, MOST_RANKS, MOST_ALIKE = 8, 16, 3  # maximum shown: hosts, ranks, faults of one name
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from pg_mpi.config.errors import counted
-from pg_mpi.mpi.pinning import spell
+from pg_mpi.mpi.thread_pinning import spell
 
 Facts = dict[str, Any]
 Item = TypeVar("Item")

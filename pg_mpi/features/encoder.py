@@ -10,7 +10,7 @@ from pg_mpi.features.foreground import Scene, runs
 
 
 class Encoder(Protocol):
-    """Protocol of encoders, also for custom features (``--features package.module:Class``, see docs/own.md).
+    """Protocol of encoders, also for custom features (``--features package.module:Class``, see docs/custom.md).
 
     An observation is the set of active inputs: int64 (n,), sorted, without duplicates, from 0 to ``size - 1``. The
     caller does not modify it and may keep it. It depends only on the screens of the game.

@@ -1,6 +1,6 @@
 """Select the encoder class for ``--features``, and check custom encoders.
 
-One has ``size``, ``start``, ``step``, ``state`` and ``restore``: see ``encoder.Encoder`` and docs/own.md.
+One has ``size``, ``start``, ``step``, ``state`` and ``restore``: see ``encoder.Encoder`` and docs/custom.md.
 """
 
 import traceback

@@ -1,6 +1,6 @@
 """Durable files: written under a temporary name, synced, and renamed. A reader sees the old file or the new one.
 
-A checkpoint in parts is complete once its last file is renamed: see ``checkpoint_folder``.
+A checkpoint in parts is complete once its last file, ``step-N.npz``, is renamed: see ``checkpoint_folder``.
 """
 
 import contextlib

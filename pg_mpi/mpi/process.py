@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.signals import STOP_SIGNALS
 from pg_mpi.mpi.world import World, connect
 
@@ -40,7 +40,7 @@ def run(
     try:
         world = connect(optional_mpi)
         if check_launch:
-            world.on_root(launch_env.check_launch, world.size)
+            world.on_root(launch_variables.check_launch, world.size)
         code = main(world, argv)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: other ranks are waiting
         code = _report_error(world, error)
@@ -66,7 +66,7 @@ def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     code = 0
-    if launch_env.is_first_process():
+    if launch_variables.is_first_process():
         try:
             code = main(argv)
         except Exception as error:
@@ -81,7 +81,7 @@ def _report_error(world: World, error: BaseException) -> int:
         _die(world, error)
     together = world.size == 1 or line.agreed
     # ranks that MPI did not connect are all rank 0: then the launcher's number decides
-    speaks = launch_env.is_first_process() if world.size == 1 else world.rank == 0 or not together
+    speaks = launch_variables.is_first_process() if world.size == 1 else world.rank == 0 or not together
     if speaks:
         print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
     if not together or not _all_know(world):

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Comm
@@ -121,5 +121,5 @@ class ShrinkingWorld:
 
 
 def _end_it_all(code: int) -> NoReturn:
-    launch_env.end_job()
+    launch_variables.end_job()
     os._exit(code)

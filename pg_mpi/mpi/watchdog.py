@@ -12,7 +12,7 @@ import platform
 import threading
 import time
 
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 
 CHECK_EVERY = 1.0  # seconds: maximum interval between two checks
 LAST_WORDS = 1.25  # seconds for the other ranks to print their stacks: the first exit ends the job
@@ -60,7 +60,7 @@ class Watchdog:
             time.sleep(LAST_WORDS)
         finally:
             if self._spared:
-                launch_env.end_job()
+                launch_variables.end_job()
             os._exit(1)
 
 

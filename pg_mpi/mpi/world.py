@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from pg_mpi import STARTED
 from pg_mpi.config.errors import UsageError, agreed
 from pg_mpi.mpi.group_failure_vote import FailureVote, PeerFailed
-from pg_mpi.mpi.launch import launch_env, stale_segments
+from pg_mpi.mpi.launch import launch_variables, stale_segments
 from pg_mpi.mpi.launch.mpirun import set_environment
 from pg_mpi.mpi.ulfm import ShrinkingWorld
 
@@ -266,12 +266,12 @@ class World(ShrinkingWorld):
 def connect(optional: bool = False) -> World:
     """Start MPI and return its ``World``; with ``optional``, a world of one if MPI cannot be loaded."""
     set_environment()
-    if launch_env.is_first_on_host():
+    if launch_variables.is_first_on_host():
         stale_segments.remove()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        if optional and (launch_env.promised() or 1) == 1:
+        if optional and (launch_variables.promised() or 1) == 1:
             return World()
         line = str(error).strip().splitlines()[0]
         raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None

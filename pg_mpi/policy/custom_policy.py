@@ -1,7 +1,7 @@
 """Policy from any differentiable function of observations, built-in or custom.
 
-The function has parameters ``theta`` and the methods ``forward`` and ``backward``, see docs/own.md. Its head interprets
-the outputs. Observations are normalised before ``forward``. Every update changes all parameters.
+The function has parameters ``theta`` and the methods ``forward`` and ``backward``, see docs/custom.md. Its head
+interprets the outputs. Observations are normalised before ``forward``. Every update changes all parameters.
 """
 
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ This is the usual network of continuous control. The log standard deviations of 
 not depend on x. Sizes and initialisation follow Andrychowicz et al., "What Matters in On-Policy Reinforcement
 Learning?" (2020): orthogonal, with gain 0.01 in the last layer of the actions.
 
-It follows the protocol of custom policies in docs/own.md.
+It follows the protocol of custom policies in docs/custom.md.
 """
 
 from math import sqrt
@@ -18,7 +18,7 @@ from pg_mpi.config.array_types import Floats
 
 
 class MLP:
-    """MLP policy; see docs/own.md for ``theta``, ``forward`` and ``backward``.
+    """MLP policy; see docs/custom.md for ``theta``, ``forward`` and ``backward``.
 
     Args:
         inputs: size of an observation.

@@ -14,7 +14,7 @@ from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.round_length import RoundLength, longest_round, whole_games
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
-from pg_mpi.mpi import pinning
+from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.env_states import group_size, pack
@@ -29,7 +29,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
 
     Raises ``UsageError``.
     """
-    pinning.pin_threads()
+    thread_pinning.pin_threads()
     registry.check(config)
     env_spec = registry.make_spec(config)
     factory.try_out(config, env_spec)

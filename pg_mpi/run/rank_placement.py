@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.mpi import pinning
+from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.interface import Array, Collectives
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 
 LISTED = 8  # most hosts, and most kinds of ranks, in a summary
 SIZE = 1 << 16  # bytes of a summary while it is reduced
@@ -18,7 +18,7 @@ Table = dict[str, dict[str, Any]]
 
 
 def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:
-    """Summarise the ``pinning.describe()`` of all ranks, which may have a ``why_numpy``: a JSON-able dict.
+    """Summarise the ``thread_pinning.describe()`` of all ranks, which may have a ``why_numpy``: a JSON-able dict.
 
     Collective: every rank must call this. Ranks with equal facts are counted together.
 
@@ -32,7 +32,7 @@ def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:
     row = {"ranks": 1, "first": world.rank}
     mine: list[Table] = [{place["host"][:LONGEST]: row | {"cores": place["cores"]}}, {json.dumps(kind): row}]
     hosts, kinds = _decode(world.merge_(_encode(mine), _merge))
-    first = int(world.sum_(np.array([launch_env.is_first_on_host()], dtype=np.int64))[0])
+    first = int(world.sum_(np.array([launch_variables.is_first_on_host()], dtype=np.int64))[0])
     return {
         "hosts": max(first, LISTED) if len(hosts) == LISTED else len(hosts),
         "by_host": [{"host": name, **row} for name, row in hosts.items()],
@@ -54,7 +54,9 @@ def _combined(rows: list[dict[str, Any]]) -> dict[str, Any]:
     row = {"ranks": sum(row["ranks"] for row in rows), "first": min(row["first"] for row in rows)}
     if "cores" not in rows[0]:
         return row
-    return row | {"cores": pinning.spell(sorted({core for row in rows for core in pinning.numbers(row["cores"])}))}
+    return row | {
+        "cores": thread_pinning.spell(sorted({core for row in rows for core in thread_pinning.numbers(row["cores"])}))
+    }
 
 
 def _encode(tables: list[Table]) -> Array:

@@ -13,7 +13,7 @@ from pg_mpi.files import checkpoint_folder, provenance
 from pg_mpi.files.atomic_file import write_json, writing
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard
 from pg_mpi.files.run_folder import RunFolder
-from pg_mpi.mpi.launch.launch_env import reaches_terminal
+from pg_mpi.mpi.launch.launch_variables import reaches_terminal
 from pg_mpi.policy.interface import Policy
 from pg_mpi.run import evaluations
 from pg_mpi.run.counters import Counters

@@ -24,7 +24,7 @@ from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.sample_groups import sample_groups
 from pg_mpi.learning.schedule import annealed, annealing, rate_factor
 from pg_mpi.learning.trajectory import Trajectory
-from pg_mpi.mpi import clocks, pinning
+from pg_mpi.mpi import clocks, thread_pinning
 from pg_mpi.mpi.signals import Stop
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.interface import Policy
@@ -60,8 +60,8 @@ class Trainer:
 
     def __init__(self, world: World, config: TrainConfig, given: Collection[str], parts: Any = factory) -> None:
         self._world = world
-        pinning.pin_threads()
-        where = rank_placement.summary(world, pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
+        thread_pinning.pin_threads()
+        where = rank_placement.summary(world, thread_pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
         start, states = begin(world, config, given, where["hosts"])
         try:
             self._set_up(start, states, where, parts)

@@ -20,7 +20,7 @@ from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.files.run_folder import output_of
 from pg_mpi.mpi import process
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.signals import Stop, StopFlag, Until
 from pg_mpi.mpi.watchdog import Watchdog
 from pg_mpi.mpi.world import World
@@ -154,5 +154,5 @@ def preset_of(plan: Plan, params: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    signals = StopFlag(launch_env.is_launched())
+    signals = StopFlag(launch_variables.is_launched())
     process.run(functools.partial(main, stop=signals), sys.argv[1:], parser=parser)

@@ -9,7 +9,7 @@ from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.figure_file import picture
 from pg_mpi.files.metrics_file import clock
-from pg_mpi.mpi.launch.launch_env import reaches_terminal
+from pg_mpi.mpi.launch.launch_variables import reaches_terminal
 from pg_mpi.tune import pictures
 from pg_mpi.tune.study import Row, Study
 

@@ -19,7 +19,7 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.parsers import integer
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
-from pg_mpi.mpi import pinning
+from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.world import World
 from pg_mpi.run import env_states, rank_placement, rank_times, resume, round_counts, run_state, saving, weight_checks
 from pg_mpi.run.trainer import Trainer
@@ -130,7 +130,7 @@ class Population:
 
     def describe(self):
         """The facts of a start."""
-        rank_placement.summary(self.world, pinning.describe() | {"why_numpy": None})
+        rank_placement.summary(self.world, thread_pinning.describe() | {"why_numpy": None})
 
     def save(self):
         """Rank 0's part of a checkpoint, the weights, and the times of the ranks."""

@@ -25,7 +25,7 @@ from jobs import (
 from pg_mpi.config.errors import SystemFault, UsageError
 from pg_mpi.files import checkpoint_file, folder_lock
 from pg_mpi.files.run_folder import RunFolder
-from pg_mpi.mpi.launch import launch_env
+from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 
@@ -172,9 +172,9 @@ def test_diverged_weights_are_never_saved(tmp_path, fault):
 @pytest.mark.parametrize("size, rank", [("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK")])
 def test_singleton_world_is_refused(size, rank):
     with pytest.raises(UsageError, match="the launcher started 2 processes, but MPI sees 1"):
-        launch_env.check_launch(1, environ={size: "2"})
-    launch_env.check_launch(1, expected=1, environ={size: "2"})
-    assert [launch_env.is_first_process({rank: number}) for number in "01"] == [True, False]
+        launch_variables.check_launch(1, environ={size: "2"})
+    launch_variables.check_launch(1, expected=1, environ={size: "2"})
+    assert [launch_variables.is_first_process({rank: number}) for number in "01"] == [True, False]
 
 
 def test_singleton_worlds_are_refused_with_one_line(tmp_path):

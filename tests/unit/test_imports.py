@@ -24,7 +24,7 @@ IMPORTED_BY = {
     "gymnasium": {"env/gym_spec.py"},
     "tensorboardX": {"files/metrics_file.py"},
     "imageio_ffmpeg": {"files/video.py"},
-    "threadpoolctl": {"mpi/pinning.py"},
+    "threadpoolctl": {"mpi/thread_pinning.py"},
     "optuna": {"tune/study.py"},
     "matplotlib": {"report/figures.py", "files/figure_file.py"},
 }

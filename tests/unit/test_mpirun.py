@@ -10,7 +10,7 @@ import pytest
 
 from pg_mpi.config import batch_systems
 from pg_mpi.config.batch_systems import BATCH_SYSTEMS
-from pg_mpi.mpi.launch import launch_env, launcher, mpirun
+from pg_mpi.mpi.launch import launch_variables, launcher, mpirun
 from pg_mpi.mpi.launch.mpirun import Flavour
 from pg_mpi.mpi.launch.notices import without_notices
 
@@ -189,10 +189,10 @@ LAUNCHED = {
 
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_launchers_are_recognised(name: str) -> None:
-    assert launch_env.promised(LAUNCHED[name]) == 3 and launch_env.is_launched(LAUNCHED[name])
-    assert not launch_env.is_first_process(LAUNCHED[name]) and launch_env.is_first_on_host(LAUNCHED[name])
+    assert launch_variables.promised(LAUNCHED[name]) == 3 and launch_variables.is_launched(LAUNCHED[name])
+    assert not launch_variables.is_first_process(LAUNCHED[name]) and launch_variables.is_first_on_host(LAUNCHED[name])
     second = {name: "1" for name in LAUNCHED[name]}
-    assert not launch_env.is_first_on_host(second)
+    assert not launch_variables.is_first_on_host(second)
 
 
 ALLOCATED = {

@@ -11,7 +11,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.presets import is_atari
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_folder
-from pg_mpi.mpi.pinning import numbers
+from pg_mpi.mpi.thread_pinning import numbers
 from pg_mpi.run import env_states
 from scaling.measure.timed_run import read_metrics
 from scaling.model.predict.probe import probe

@@ -4,7 +4,7 @@ The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``sca
 """
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.mpi import pinning
+from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.run.step_division import dividing
 from pg_mpi.run.trainer import Trainer
@@ -20,7 +20,7 @@ def main(argv):
     ranks, network, node, cores = int(argv[0]), named(argv[1]), int(argv[2]), int(argv[3])
     stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
-    pinning.pin_threads()
+    thread_pinning.pin_threads()
     parts = SharedParts(node)
     shared = dividing(ranks, ranks // -(-ranks // node)) > 1
 
