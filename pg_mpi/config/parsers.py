@@ -183,7 +183,7 @@ class Parser(argparse.ArgumentParser):
     def add_argument(  # type: ignore[override]  # of argparse's types only functions
         self, *names: str, type: Callable[[str], Any] | None = None, **options: Any
     ) -> argparse.Action:
-        """Add an argument and its default, if it has one, to the help.
+        """Add an argument. Its help ends with its default, if that is a text.
 
         ``type``: a parser of this module, for the text and for a default that is a text. A value that it
         refuses is a ``UsageError`` that names the flag, or the metavar of a positional argument.

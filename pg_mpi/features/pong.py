@@ -57,7 +57,5 @@ def course(mover: Blob, other: Blob) -> int | None:
     period = 2 * (BOTTOM - TOP)
     arrival = (mover.y + mover.vy * steps - TOP) % period
     beside = round(TOP + min(arrival, period - arrival) - other.y)
-    number = int(mover.vx > 0)
-    for index, length in zip((time_bin(steps), signed_bin(beside, HALVES), *drift_bins(other.vy, other.ay)), SHAPE[1:]):
-        number = number * length + index
-    return number
+    indices = int(mover.vx > 0), time_bin(steps), signed_bin(beside, HALVES), *drift_bins(other.vy, other.ay)
+    return int(np.ravel_multi_index(indices, SHAPE))
