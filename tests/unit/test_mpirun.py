@@ -226,6 +226,21 @@ def test_missing_file_of_nodes_is_refused_with_one_line() -> None:
         batch_systems.allocated_nodes({"PBS_NODEFILE": "/gone", "PBS_JOBID": "7.server"})
 
 
+@pytest.mark.parametrize(
+    ("flags", "elastic"),
+    [
+        ("--elastic", True),
+        ("--elastic --seed 1", True),
+        ("--elastic=true --preset fast", True),
+        ("--seed 1", False),
+        ("--elastic=false", False),
+        ("--elastic False", False),
+    ],
+)
+def test_elastic_jobs_are_recognised(flags: str, elastic: bool) -> None:
+    assert mpirun.is_elastic(["pg_mpi.train", *flags.split()]) is elastic
+
+
 def test_notices_of_explained_codes_are_left_out() -> None:
     rule = b"-" * 74 + b"\n"
     head = b"prterun detected that one or more processes exited with non-zero status,\nthus causing\n\n"

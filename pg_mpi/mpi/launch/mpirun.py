@@ -1,5 +1,6 @@
 """Find mpirun, the MPI that it belongs to, and the options it needs. Standard library only."""
 
+import argparse
 import contextlib
 import functools
 import itertools
@@ -176,7 +177,9 @@ def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] 
 
 def is_elastic(words: Iterable[str]) -> bool:
     """Whether the trainer's flags let a job survive failed ranks."""
-    return any(word.split("=")[0] == "--elastic" for word in words)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--elastic", nargs="?", const="true", default="false")
+    return str(parser.parse_known_args(list(words))[0].elastic).lower() == "true"
 
 
 def launcher_for(words: Iterable[str], launcher: str = "mpirun") -> str:
