@@ -66,7 +66,8 @@ INPUTS = 2000
 KINDS = [
     {},
     {"signed": True},
-    {"signed": True, "plain": True, "sigmoid": True},
+    {"parts": [[1, 0, 1], [0, 1, 1]]},
+    {"signed": True, "plain": True, "parts": [[1, 0, 0]]},
     {"plain": True},
 ]
 
