@@ -1,11 +1,6 @@
 """Action sets: ``--actions`` to ALE action codes."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 from ale_py import Action
-from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import nearest
@@ -13,7 +8,6 @@ from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.env.atari import NOOP, AtariGame
 from pg_mpi.env.calibration import find_actions
 
-PARTS = ("UP", "DOWN", "RIGHT", "LEFT", "FIRE")  # of the ALE's names of actions
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 
@@ -41,9 +35,3 @@ def _named(actions: str) -> list[int]:
     if len(set(names)) < len(names):
         raise UsageError(f"--actions names an action twice: {actions}")
     return [CODES[name] for name in names]
-
-
-def parts(codes: Sequence[int]) -> NDArray[np.floating[Any]]:
-    """Return which of the occurring parts each action has: float (P, A) of 0 and 1. UPRIGHTFIRE has three parts."""
-    has = np.array([[part in Action(code).name for code in codes] for part in PARTS], dtype=float)
-    return has[has.any(axis=1)]

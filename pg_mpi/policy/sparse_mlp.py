@@ -6,7 +6,7 @@
 
 ``x`` is a set of active inputs, so ``x @ first`` is a sum of rows. The direct connections make every output also a
 linear function of the inputs (Cheng et al., "Wide & Deep Learning", 2016): the effect of a single input is learned
-without waiting for hidden units. ``spread`` adds the outputs that are the parts of an action to its logit.
+without waiting for hidden units. ``spread`` is the identity but where a logit or the value is constantly 0.
 
 An update works on the rows that a batch uses. Sampling sums rows of the same array (see ``SparseNetwork``).
 """
@@ -35,8 +35,7 @@ class SparseMLP:
         inputs: number of inputs.
         hidden: number of hidden units.
         actions: number of actions A.
-        parts: (P, A), the parts of each action: its logit is the sum of their outputs; None: each has its own output.
-            [[1, 0]] makes a sigmoid of two actions.
+        sigmoid: whether the second of two actions has the logit 0, so that the first has a sigmoid probability.
         signed: whether the second half of the inputs has the negated weights of the first.
         plain: whether there are no direct connections, no biases and no value head; the value is 0.
         norm: of rewards, or None.
@@ -52,7 +51,7 @@ class SparseMLP:
         inputs: int,
         hidden: int,
         actions: int,
-        parts: NDArray[np.floating[Any]] | None = None,
+        sigmoid: bool = False,
         signed: bool = False,
         plain: bool = False,
         norm: RunningNorm | None = None,
@@ -62,11 +61,12 @@ class SparseMLP:
         self.distribution = Categorical(actions)
         self.rows = inputs // 2 if signed else inputs
         self._signed, self._plain = signed, plain
-        parts = np.eye(actions) if parts is None else parts
-        value = np.zeros((0 if plain else 1, actions + 1))
-        value[:, actions] = 1
         #: (outputs, A + 1), from outputs to logits and value.
-        self._spread = np.concatenate((np.pad(parts, ((0, 0), (0, 1))), value)).astype(dtype)
+        self._spread = np.eye(actions + 1, dtype=dtype)
+        if plain:
+            self._spread = self._spread[:actions]  # no output for the value
+        if sigmoid:
+            self._spread = np.delete(self._spread, 1, axis=0)  # none for the second action
         outputs = len(self._spread)
         direct = 0 if plain else outputs
         self.width = hidden + direct

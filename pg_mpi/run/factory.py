@@ -4,12 +4,8 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pg_mpi.config.errors import RunError, UsageError, described
 from pg_mpi.config.parsers import imported
-from pg_mpi.config.presets import is_atari
 from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
@@ -84,24 +80,13 @@ def _sparse(config: TrainConfig, env_spec: EnvSpec) -> "SparseMLP":
         env_spec.inputs(config),
         config.hidden,
         len(env_spec.codes),
-        parts=_parts(config, env_spec),
+        sigmoid=config.actions == "pair",
         signed=config.features == "difference",
         plain=config.method == "reinforce",
         norm=RunningNorm() if config.rewards == "scaled" else None,
     )
     policy.initialise(stream(config.seed, WEIGHTS))
     return policy
-
-
-def _parts(config: TrainConfig, env_spec: EnvSpec) -> NDArray[np.floating[Any]] | None:
-    """The parts of each action for ``SparseMLP``; None: one output per action."""
-    if not is_atari(config.env_id):
-        return None
-    if config.actions == "pair":
-        return np.array([[1.0, 0.0]])
-    from pg_mpi.env.action_set import parts  # imports ale_py, which other environments do not need
-
-    return parts(cast(Any, env_spec).codes)
 
 
 def make_optimizer(config: TrainConfig, policy: Policy) -> Optimizer:

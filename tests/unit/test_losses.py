@@ -66,8 +66,7 @@ INPUTS = 2000
 KINDS = [
     {},
     {"signed": True},
-    {"parts": [[1, 0, 1], [0, 1, 1]]},
-    {"signed": True, "plain": True, "parts": [[1, 0, 0]]},
+    {"signed": True, "plain": True, "sigmoid": True},
     {"plain": True},
 ]
 

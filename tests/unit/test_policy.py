@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from ale_py import Action
 
-from pg_mpi.env import action_set
 from pg_mpi.policy.network import draw
 from pg_mpi.policy.sparse_mlp import SparseMLP
 
@@ -26,22 +24,9 @@ def test_outputs_equal_dense_arithmetic():
     np.testing.assert_allclose(outputs, expected, rtol=1e-12)
 
 
-def test_logits_are_sums_over_parts() -> None:
-    parts = action_set.parts([Action.NOOP.value, Action.FIRE.value, Action.LEFT.value, Action.LEFTFIRE.value])
-    np.testing.assert_array_equal(parts, [[0, 0, 1, 1], [0, 1, 0, 1]])  # LEFT, then FIRE
-    policy = SparseMLP(INPUTS, 16, 4, parts=parts, dtype=np.float64)
-    policy.theta[...] = np.random.default_rng(2).normal(size=policy.theta.size)
-    first, heads, bias, head_bias = policy.views(policy.theta)
-    assert heads.shape == (16, 3)
-    total = first[[7, 9]].sum(axis=0)
-    left, fire, value = np.maximum(total[:16] + bias, 0) @ heads + total[16:] + head_bias
-    (outputs,) = policy.expand().forward([np.array([7, 9])])
-    np.testing.assert_allclose(outputs, [0, fire, left, left + fire, value], rtol=1e-12)
-
-
 def test_signed_inputs_are_plus_minus_one():
     rng = np.random.default_rng(1)
-    policy = SparseMLP(INPUTS, 8, 2, parts=np.array([[1, 0]]), signed=True, plain=True, dtype=np.float64)
+    policy = SparseMLP(INPUTS, 8, 2, sigmoid=True, signed=True, plain=True, dtype=np.float64)
     policy.theta[...] = rng.normal(size=policy.theta.size)
     first, heads, _, _ = policy.views(policy.theta)
     assert first.shape == (6400, 8) and policy.theta.size == 6400 * 8 + 8
