@@ -46,7 +46,10 @@ def measure(slurm, nodes, stage):
         options = [f"--nodes={nodes}", "--ntasks-per-node=1", "--output=job.log", script]
         slurm.wait_for_state(slurm.submit(folder, *options, **environment), "COMPLETED", 120)
         text = log(folder)
-    ranks = json.loads(next(line for line in text.splitlines() if line.startswith("{")))["ranks"]
+    report = next((line for line in text.splitlines() if line.startswith("{")), None)
+    if report is None:
+        sys.exit(f"a job on {nodes} nodes, stage={stage}, printed no report:\n{text}")
+    ranks = json.loads(report)["ranks"]
     slowest = max(ranks, key=lambda rank: rank["import_s"])
     staged = re.search(r"disk, (\d+) s after the start", text)
     return {"import_s": slowest["import_s"], **slowest["imported"], "staged_s": int(staged[1]) if staged else None}
