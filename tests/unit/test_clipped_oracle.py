@@ -19,8 +19,8 @@ EPOCHS, MINIBATCHES = 3, 3
 COEFFICIENTS = {"gamma": 0.9, "gae_lambda": 0.8, "clip_coef": 0.25, "vf_coef": 0.7, "max_grad_norm": 0.6}
 LEARNING_RATE, ENT_COEF = 0.01, 0.05
 
-#: For each update: fraction of rewarded steps, inputs that occur, factor on learning rate and entropy bonus.
-UPDATES = [(0.3, range(0, 18), 1.0), (0.3, range(6, 24), 0.7), (0.0, range(0, 24, 2), 0.4)]
+#: For each update: fraction of rewarded steps, inputs that occur, factors on learning rate and entropy bonus.
+UPDATES = [(0.3, range(0, 18), 1.0, 1.0), (0.3, range(6, 24), 0.7, 0.4), (0.0, range(0, 24, 2), 0.4, 0.0)]
 
 
 def random_rollout(rng, length, rewarded, inputs):
@@ -92,7 +92,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
     oracle = ClippedLearner(parameters(), **COEFFICIENTS)
     shuffles, oracle_shuffles = ([np.random.default_rng([seed, 7]) for seed in range(len(lengths))] for _ in range(2))
     norms = []
-    for rewarded, inputs, anneal in UPDATES:
+    for rewarded, inputs, rate, bonus in UPDATES:
         before = policy.theta.copy()
         rollouts = [random_rollout(rng, length, rewarded, list(inputs)) for length in lengths]
         groups = [[rollout] for rollout in rollouts] if flags else [rollouts]
@@ -100,7 +100,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
             SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, index, len(groups))
             for index, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        stats = learner.update(samples, anneal, anneal)
+        stats = learner.update(samples, rate, bonus)
 
         epochs = []
         for _ in range(EPOCHS):
@@ -109,7 +109,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
                 for numbers, shuffle in zip(sample_numbers(groups), oracle_shuffles)
             ]
             epochs.append([np.concatenate(minibatch) for minibatch in zip(*parts)])
-        expected = oracle.update(rollouts, epochs, LEARNING_RATE * anneal, ENT_COEF * anneal)
+        expected = oracle.update(rollouts, epochs, LEARNING_RATE * rate, ENT_COEF * bonus)
 
         for name, value in parameters().items():
             np.testing.assert_allclose(value, oracle.theta[name], rtol=0, atol=tolerance, err_msg=name)
@@ -117,6 +117,6 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
         expected["grad_norm"] = np.mean(expected["grad_norm"])
         for name, value in expected.items():
             assert stats[name] == pytest.approx(value, rel=1e-5 if flags else 1e-9), name
-        assert stats["learning_rate"] == pytest.approx(LEARNING_RATE * anneal)
-        assert 0.05 < stats["clip_fraction"] < 0.95 and np.abs(policy.theta - before).max() > LEARNING_RATE * anneal
+        assert stats["learning_rate"] == pytest.approx(LEARNING_RATE * rate)
+        assert 0.05 < stats["clip_fraction"] < 0.95 and np.abs(policy.theta - before).max() > LEARNING_RATE * rate
     assert min(norms) < COEFFICIENTS["max_grad_norm"] < max(norms), "all norms are clipped, or none is"
