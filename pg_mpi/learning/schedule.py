@@ -6,7 +6,6 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.round_length import whole_games
 
 ANNEALED = 0.1  # final factor on the learning rate
-BONUS = 0.5  # the part of --anneal-timesteps over which the entropy bonus falls to zero
 FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
 
 
@@ -41,8 +40,8 @@ def annealed(config: TrainConfig, samples: int) -> float:
 def annealing(config: TrainConfig, anneal_steps: float) -> tuple[float, float]:
     """Factors on the learning rate and on the entropy bonus after ``anneal_steps`` steps as ``annealed`` counts them.
 
-    Both fall linearly from 1: the learning rate's to ``ANNEALED`` over ``--anneal-timesteps``, the bonus's to 0 over
-    the part ``BONUS`` of them. Then they stay. With ``--anneal-timesteps 0`` both are always 1.
+    Both fall linearly from 1 over ``--anneal-timesteps``, the learning rate's to ``ANNEALED`` and the bonus's to 0, and
+    stay there; with 0 both are always 1.
     """
-    gone = anneal_steps / config.anneal_timesteps if config.anneal_timesteps else 0.0
-    return 1 - (1 - ANNEALED) * min(1.0, gone), 1 - min(1.0, gone / BONUS)
+    gone = min(1.0, anneal_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
+    return 1 - (1 - ANNEALED) * gone, 1 - gone

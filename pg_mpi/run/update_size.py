@@ -2,7 +2,7 @@
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.round_length import longest_round, whole_games
-from pg_mpi.learning.schedule import ANNEALED, BONUS, annealed, minibatches, rate_factor
+from pg_mpi.learning.schedule import ANNEALED, annealed, minibatches, rate_factor
 from pg_mpi.learning.self_imitation.source import UPDATES
 
 
@@ -21,6 +21,5 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
     rate = f"learning rate: {config.learning_rate:g}" + (f" x {factor:.2f}, as minibatches grow" if factor > 1 else "")
     if config.anneal_timesteps:
         whole = round(config.anneal_timesteps * samples / annealed(config, samples))
-        rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps"
-        rate += f", the entropy bonus to 0 over {BONUS:.0%} of them"
+        rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, the entropy bonus to 0"
     return [size, rate]

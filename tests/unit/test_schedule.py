@@ -23,7 +23,7 @@ def test_annealing_is_1_if_disabled():
 
 @pytest.mark.parametrize(
     "gone, factors",
-    [(0.0, (1.0, 1.0)), (0.5e6, (0.775, 0.5)), (1e6, (0.55, 0.0)), (2e6, (0.1, 0.0)), (6e6, (0.1, 0.0))],
+    [(0.0, (1.0, 1.0)), (1e6, (0.55, 0.5)), (2e6, (0.1, 0.0)), (6e6, (0.1, 0.0))],
 )
 def test_annealing_is_linear(gone, factors):
     assert annealing(TrainConfig(), gone) == pytest.approx(factors)
