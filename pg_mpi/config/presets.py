@@ -5,13 +5,8 @@ from typing import Any
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "fast": {"sync": "steps", "envs_per_rank": 8},
-    # made by hand for Pong: see features/pong.py; a paddle that hits the ball while it moves presses the button
-    "pong": {
-        "sync": "steps",
-        "envs_per_rank": 8,
-        "features": "pg_mpi.features.pong:Courses",
-        "actions": "NOOP,FIRE,RIGHTFIRE,LEFTFIRE",
-    },
+    # made by hand for Pong: see features/pong.py
+    "pong": {"sync": "steps", "envs_per_rank": 8, "features": "pg_mpi.features.pong:Courses"},
     "karpathy": {
         "method": "reinforce",
         "sync": "episode",

@@ -103,8 +103,7 @@ class TrainConfig:
     anneal_timesteps: int = _setting(
         2_000_000,
         integer(0),
-        "learning rate falls to a tenth and entropy bonus to zero over this many steps, more if minibatches grow; "
-        "0: constant",
+        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow; 0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")

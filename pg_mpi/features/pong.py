@@ -1,7 +1,7 @@
 """Features made by hand for Pong: where the ball meets a paddle's column, reflected at the upper and lower border.
 
 They extend the general features, whose crossings ignore borders. Use ``--features pg_mpi.features.pong:Courses`` or
-``--preset pong``, which also leaves out the moves without the button.
+``--preset pong``.
 """
 
 from typing import Any, cast

@@ -61,7 +61,7 @@ class Learner:
         self.kept = self.counters()
 
     def update(
-        self, groups: list[SampleGroup], rate: float, bonus: float, confirm: Callable[[], object] = lambda: None
+        self, groups: list[SampleGroup], anneal: float, rate: float, confirm: Callable[[], object] = lambda: None
     ) -> dict[str, Any]:
         """Run one update on this round's samples. A rank may have none.
 
@@ -69,7 +69,7 @@ class Learner:
 
         Args:
             groups: this rank's.
-            rate, bonus: factors on the learning rate and on the entropy bonus.
+            anneal, rate: factors on the entropy bonus and on the learning rate.
             confirm: called after the last exchange, before the policy changes. If it raises, only the counters have
                 changed; ``restore(kept)`` resets them.
 
@@ -83,7 +83,7 @@ class Learner:
         with self._phases("gradient"):
             for source in self.sources:
                 source.restrict(rows)
-        buffers = self._store.open(rows, rate, bonus)
+        buffers = self._store.open(rows, anneal, rate)
         self._optimizer_step.open(buffers)
         for source in self.sources:
             source.learn(buffers, self.step)

@@ -32,16 +32,16 @@ class ParameterStore:
         self.exact = config.reproducible
         self._dot = dot_of_blocks if divided or config.reproducible else dot
 
-    def open(self, rows: NDArray[np.int64], rate: float, bonus: float) -> UpdateBuffers:
+    def open(self, rows: NDArray[np.int64], anneal: float, rate: float) -> UpdateBuffers:
         """Copy the parameters and the optimizer's state on ``rows`` into ``UpdateBuffers``.
 
-        ``rate``, ``bonus``: factors on the learning rate and on the entropy bonus.
+        ``anneal``, ``rate``: factors on the entropy bonus and on the learning rate.
         """
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
         forget(state)
         config = self._config
-        rate, ent_coef = config.learning_rate * rate, config.ent_coef * bonus
+        rate, ent_coef = config.learning_rate * rate, config.ent_coef * anneal
         return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, config.reproducible)
 
     def step(self, buffers: UpdateBuffers, limit: float) -> float:

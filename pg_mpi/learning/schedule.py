@@ -5,7 +5,7 @@ import math
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.round_length import whole_games
 
-ANNEALED = 0.1  # final factor on the learning rate
+ANNEALED = 0.1  # final factor
 FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
 
 
@@ -37,11 +37,10 @@ def annealed(config: TrainConfig, samples: int) -> float:
     return samples * rate_factor(config, samples) / growth(config, samples)
 
 
-def annealing(config: TrainConfig, anneal_steps: float) -> tuple[float, float]:
-    """Factors on the learning rate and on the entropy bonus after ``anneal_steps`` steps as ``annealed`` counts them.
+def annealing(config: TrainConfig, anneal_steps: float) -> float:
+    """Factor on the learning rate and the entropy bonus after ``anneal_steps`` steps as ``annealed`` counts them.
 
-    Both fall linearly from 1 over ``--anneal-timesteps``, the learning rate's to ``ANNEALED`` and the bonus's to 0, and
-    stay there; with 0 both are always 1.
+    It falls linearly from 1 to ``ANNEALED`` over ``--anneal-timesteps`` and stays there; with 0 it is always 1.
     """
     gone = min(1.0, anneal_steps / config.anneal_timesteps) if config.anneal_timesteps else 0.0
-    return 1 - (1 - ANNEALED) * gone, 1 - gone
+    return 1 - (1 - ANNEALED) * gone

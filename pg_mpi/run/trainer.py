@@ -146,9 +146,9 @@ class Trainer:
         with self.phases("allreduce"):
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
-        rate, bonus = annealing(self.config, self.counters.anneal_steps)
-        rate *= rate_factor(self.config, counts.env_steps)
-        self._stats = self.learner.update(groups, rate, bonus, self._keep_in_memory)
+        anneal = annealing(self.config, self.counters.anneal_steps)
+        rate = anneal * rate_factor(self.config, counts.env_steps)
+        self._stats = self.learner.update(groups, anneal, rate, self._keep_in_memory)
         check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
         done = annealed(self.config, counts.env_steps)
         self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, done)

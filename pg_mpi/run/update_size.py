@@ -21,5 +21,5 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
     rate = f"learning rate: {config.learning_rate:g}" + (f" x {factor:.2f}, as minibatches grow" if factor > 1 else "")
     if config.anneal_timesteps:
         whole = round(config.anneal_timesteps * samples / annealed(config, samples))
-        rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, the entropy bonus to 0"
+        rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, as the entropy bonus"
     return [size, rate]

@@ -47,8 +47,8 @@ def probe(path, arrays, facts, envs_per_rank):
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
-    factors = annealing(config, counters.anneal_steps)
-    learned = learning(policy, config, rounds[0], factors)
+    anneal = annealing(config, counters.anneal_steps)
+    learned = learning(policy, config, rounds[0], anneal)
     return growth(policy, rounds), {**learned, "save_s": saving(arrays, os.path.dirname(path))}
 
 
@@ -60,7 +60,7 @@ def growth(policy, rounds):
     return float(np.polyfit(np.log(counts), np.log(unions), 1)[0])
 
 
-def learning(policy, config, played, factors):
+def learning(policy, config, played, anneal):
     """Measure {sample_s, byte_s, call_s, step_s} on the same trajectories with several minibatch sizes."""
     samples = sum(trajectory.length for trajectory in played)
     shares, epochs = ((1,), 1) if config.method == "reinforce" else (SHARES, config.update_epochs)
@@ -69,7 +69,7 @@ def learning(policy, config, played, factors):
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
         phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
-        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], *factors)
+        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], anneal, anneal)
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"])
         stepping += phases.seconds["optimizer"]
