@@ -7,8 +7,6 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.world import World
 
-FEWEST = 4  # ranks that divide a step: measured in decision 016
-
 
 def ranks_together(world: Collectives, config: TrainConfig, hosts: int) -> int:
     """The number of consecutive ranks that divide an optimizer step: those of ``dividing``.
@@ -28,6 +26,5 @@ def ranks_together(world: Collectives, config: TrainConfig, hosts: int) -> int:
 
 
 def dividing(ranks: int, most: int) -> int:
-    """The largest divisor of ``ranks`` up to ``most``, or 1 if it is less than ``FEWEST``."""
-    number = next(number for number in range(max(1, most), 0, -1) if ranks % number == 0)
-    return number if number >= FEWEST else 1
+    """The largest divisor of ``ranks`` up to ``most``."""
+    return next(number for number in range(max(1, most), 0, -1) if ranks % number == 0)

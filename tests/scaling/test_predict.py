@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from jobs import SMALL, command, refusal, run
 
-from pg_mpi.run import step_division
 from scaling.model.exchange import Network, allreduce
 from scaling.model.predict import probe
 from scaling.model.predict.__main__ import main
@@ -67,9 +66,8 @@ def test_update_by_hand():
     assert shared["sps"] == pytest.approx(4000 / seconds, rel=1e-6)
 
 
-def test_ranks_of_a_node_divide_the_step_and_share_its_memory(monkeypatch):
+def test_ranks_of_a_node_divide_the_step_and_share_its_memory():
     """4 ranks: 32 exchanges of 2 MB. At 1 GB/s a gradient passes 3 times, and a step 33 times, each by 4 ranks."""
-    monkeypatch.setattr(step_division, "FEWEST", 2)
     save = (12e6 + 4 * 20e3) * 1e-9 / 50
     played = 0.2 + 0.04 + 1e-3 + save
     free = predict(COSTS, 4, FREE)

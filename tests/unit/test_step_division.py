@@ -24,8 +24,6 @@ from scaling.model.virtual.world import Hub
     ],
 )
 def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
-    monkeypatch.setattr(step_division, "FEWEST", 2)
-
     def together(world):
         world.shift = lambda here: hosts[world.rank - 1]
         monkeypatch.setattr(step_division.platform, "node", lambda: hosts[world.rank])
@@ -34,9 +32,9 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
     assert Hub(len(hosts), lambda size: 0.0).run(together) == [expected] * len(hosts)
 
 
-def test_few_ranks_divide_nothing():
-    assert [step_division.dividing(ranks, ranks) for ranks in (1, 2, 7, 8, 24)] == [1, 1, 7, 8, 24]
-    assert [step_division.dividing(24, most) for most in (3, 4, 7, 11, 12)] == [1, 4, 6, 8, 12]
+def test_equal_groups_of_ranks_divide_a_step():
+    assert [step_division.dividing(ranks, ranks) for ranks in (1, 2, 7, 24)] == [1, 2, 7, 24]
+    assert [step_division.dividing(24, most) for most in (0, 3, 5, 7, 11, 23)] == [1, 3, 4, 6, 8, 12]
 
 
 def test_group_of_a_study_divides_nothing():
@@ -47,7 +45,6 @@ def test_group_of_a_study_divides_nothing():
 
 @pytest.mark.parametrize("ranks, node, expected", [(16, 4, 4), (16, 16, 16), (12, 8, 6)])
 def test_virtual_ranks_of_a_node_divide_as_real_ones(monkeypatch, ranks, node, expected):
-    monkeypatch.setattr(step_division, "FEWEST", 2)
     world = World()
     world.size = ranks
     made = []
