@@ -196,15 +196,19 @@ def table(groups):
 
 
 def score_at(result, mark):
-    """Mean of the last 100 games after ``mark`` steps of a run. If it stopped before: its last one, if that was 18."""
+    """Mean of the last 100 games after ``mark`` steps of a run, interpolated: a long run's curve has points far apart.
+
+    None if it was not known yet. If the run stopped before: its last one, if that was 18.
+    """
     steps, score = (result["columns"].index(name) for name in ("env_steps", "return_mean"))
-    stopped = result["end"]["return_mean"] if result["at_18"] else None
-    return next((row[score] for row in result["curve"] if row[steps] >= mark), stopped)
+    known = [(row[steps], row[score]) for row in result["curve"] if row[score] is not None]
+    if known and known[0][0] <= mark <= known[-1][0]:
+        return float(np.interp(mark, *zip(*known)))
+    return result["end"]["return_mean"] if result["at_18"] and mark > result["end"]["env_steps"] else None
 
 
 def _mean(scores):
-    known = [score for score in scores if score is not None]
-    return f"{statistics.fmean(known):+.1f}" if known else ""
+    return "" if None in scores else f"{statistics.fmean(scores):+.1f}"
 
 
 def _costs(groups, title, cost, unit, form):

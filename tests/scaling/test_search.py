@@ -43,8 +43,8 @@ def test_tables_have_scores_steps_and_the_seconds_of_runs_alone():
     assert search.table(search.grouped(shared + alone)).splitlines() == [
         "| setting | seeds | 0.1 M |",
         "|---|---|---|",
-        "| a | 2 | +18.0 |",
-        "| a, 2 ranks | 5 | +18.0 |",
+        "| a | 2 | -3.4 |",
+        "| a, 2 ranks | 5 | -3.4 |",
         "",
         "| setting | above 0, M steps | 15 | 18 |",
         "|---|---|---|---|",
@@ -55,6 +55,13 @@ def test_tables_have_scores_steps_and_the_seconds_of_runs_alone():
         "|---|---|---|---|",
         f"| a, 2 ranks | 80 [60, never], IQM 80, worst never; 4 of 5 | {never} | {never} |",
     ]
+
+
+def test_scores_are_interpolated_and_end_with_18():
+    run = result("a", 70.0, None)
+    scores = [search.score_at(run, mark) for mark in (50_000, 60_000, 150_000, 160_000)]
+    assert scores == [None, -20.5, 18.0, None]
+    assert search.score_at(result("a", 70.0, 150.0), 160_000) == 18.0
 
 
 def test_interquartile_mean_omits_a_quarter_on_each_side():
