@@ -1,4 +1,4 @@
-"""Progress table and result files of a study, on rank 0."""
+"""Progress lines and result files of a study, on rank 0."""
 
 import sys
 import time
@@ -8,14 +8,11 @@ from typing import Any, cast
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.figure_file import picture
-from pg_mpi.files.metrics_file import clock
-from pg_mpi.mpi.launch.launch_variables import reaches_terminal
 from pg_mpi.tune import pictures
 from pg_mpi.tune.study import Row, Study
 
 KIND = ("tune", 1)
-EVERY = 2.0  # seconds between two refreshes
-SHOWN = 24  # maximum number of trials on a terminal
+EVERY = 2.0  # seconds between two readings of the journal
 
 
 def settings_of(params: dict[str, Any]) -> str:
@@ -31,40 +28,24 @@ def line_of(row: Row) -> str:
 
 
 class Board:
-    """A live table on a terminal; in a log, a line for each finished trial."""
+    """Prints a line for each finished trial."""
 
     def __init__(self, study: Study, trials: int) -> None:
-        self._study, self._trials, self._begun = study, trials, time.monotonic()
-        self._live, self._height = reaches_terminal(sys.stdout), 0
-        self._next, self._told = 0.0, {row.slot for row in study.rows() if row.state != "running"}
-        self._stream = sys.stdout
+        self._study, self._trials, self._next = study, trials, 0.0
+        self._stream = sys.stdout  # which trials redirect
+        self._told = {row.slot for row in study.rows() if row.state != "running"}
         self._say(f"{trials} trials in {study.folder}, of which {len(self._told)} are over")
         self._say(f"{'trial':>5}  {'state':<9}{'score':>8}   settings")
 
     def refresh(self) -> None:
-        """Show new results, at most every ``EVERY`` seconds."""
+        """Print new results, at most every ``EVERY`` seconds."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
-        rows = self._study.rows()
-        if self._live:
-            self._draw(rows)
-            return
-        for row in rows:
+        for row in self._study.rows():
             if row.state != "running" and row.slot not in self._told:
                 self._told.add(row.slot)
                 self._say(line_of(row))
-
-    def _draw(self, rows: list[Row]) -> None:
-        over = sum(row.state != "running" for row in rows)
-        ranked = sorted(rows, key=lambda row: (row.state != "running", -(row.score if row.score is not None else -1e9)))
-        lines = [line_of(row) for row in ranked[:SHOWN]]
-        lines.append(f"{over} of {self._trials} trials are over, after {clock(time.monotonic() - self._begun)}")
-        if self._height:
-            self._stream.write(f"\x1b[{self._height}F\x1b[J")
-        self._stream.write("".join(f"\x1b[?7l{line}\x1b[?7h\n" for line in lines))
-        self._stream.flush()
-        self._height = len(lines)
 
     def _say(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
