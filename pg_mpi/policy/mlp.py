@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from pg_mpi.config.array_types import Floats
-from pg_mpi.policy.orthogonal import orthogonal
 
 
 class MLP:
@@ -39,7 +38,7 @@ class MLP:
         self._layers = _views(self.theta, shapes)
         self._shapes = shapes
         for (weights, _), gain in zip(self._layers, (sqrt(2), sqrt(2), 0.01, sqrt(2), sqrt(2), 1.0)):
-            weights[...] = gain * orthogonal(weights.shape, rng)
+            weights[...] = gain * _orthogonal(weights.shape, rng)
 
     def forward(self, observations: Floats) -> Floats:
         """Return outputs and, last, the value: (n, inputs) → (n, outputs + 1)."""
@@ -80,3 +79,12 @@ def _views(vector: Floats, shapes: list[tuple[int, int]]) -> list[tuple[Floats, 
     """Return views (weights, bias) of each layer in a flat vector."""
     parts = np.split(vector, np.cumsum([size for a, b in shapes for size in (a * b, b)]))
     return [(weights.reshape(shape), bias) for weights, bias, shape in zip(parts[::2], parts[1::2], shapes)]
+
+
+def _orthogonal(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Return a random matrix with orthonormal rows or columns (Saxe et al., 2013)."""
+    a, b = shape
+    q, r = np.linalg.qr(rng.standard_normal((max(a, b), min(a, b))))
+    q *= np.sign(np.diag(r))
+    result: Floats = q if a >= b else q.T
+    return result

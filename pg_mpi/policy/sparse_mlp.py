@@ -22,7 +22,6 @@ from scipy.sparse import csr_matrix
 from pg_mpi.config.array_types import Floats, Integers
 from pg_mpi.policy.distributions import Categorical
 from pg_mpi.policy.network import SparseNetwork
-from pg_mpi.policy.orthogonal import orthogonal
 from pg_mpi.policy.running_norm import RunningNorm
 
 INITIAL_BIAS = 0.1  # of hidden units
@@ -84,18 +83,14 @@ class SparseMLP:
         return first.reshape(-1, self.width), heads.reshape(self.hidden, -1), bias, head_bias
 
     def initialise(self, rng: np.random.Generator) -> None:
-        """Initialise the heads with orthonormal columns, and the first layer with 0.
+        """Initialise the heads with normal / sqrt(hidden); in a plain policy also the first layer, normal / sqrt(rows).
 
-        The heads break the symmetry of the hidden units, and a bias keeps these active. Since the columns are
-        orthogonal, a first step along one output hardly changes the others. A plain policy starts as Karpathy's: both
-        layers are normal, divided by the root of the number of their inputs.
+        Otherwise the first layer is 0: the heads break the symmetry of the hidden units, and a bias keeps them active.
         """
         first, heads, bias, _ = self.views(self.theta)
         if self._plain:
             first[...] = rng.standard_normal(first.shape) / sqrt(self.rows)
-            heads[...] = rng.standard_normal(heads.shape) / sqrt(self.hidden)
-        else:
-            heads[...] = orthogonal(heads.shape, rng)
+        heads[...] = rng.standard_normal(heads.shape) / sqrt(self.hidden)
         bias[...] = INITIAL_BIAS
 
     # -- playing ----------------------------------------------------------------------------------------

@@ -77,13 +77,6 @@ def test_initial_policy_is_nearly_uniform_and_all_units_have_gradients():
     assert np.count_nonzero(policy.views(out)[0][1]) >= 8
 
 
-def test_initial_heads_are_orthonormal() -> None:
-    policy = SparseMLP(50, 8, 4)
-    policy.initialise(np.random.default_rng(0))
-    heads = policy.views(policy.theta)[1]
-    np.testing.assert_allclose(heads.T @ heads, np.eye(5), atol=1e-6)
-
-
 def test_draws_follow_the_softmax():
     logits = [0.5, -1.0, 2.0]
     expected = np.exp(logits) / np.exp(logits).sum()
