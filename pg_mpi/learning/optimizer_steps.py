@@ -9,18 +9,20 @@ Between updates every rank has its own parameters and state.
 Source: Rajbhandari et al., "ZeRO" (2020), for ranks without shared memory.
 """
 
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 import numpy as np
 
 from pg_mpi.config.array_types import Floats
-from pg_mpi.config.errors import warn
+from pg_mpi.config.errors import agreed, warn
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.reproducible_sum import FINE, refuse
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives, Divisible
+
+NAMED = 20  # most ranks that an error lists
 
 
 class OptimizerStep(Protocol):
@@ -101,18 +103,26 @@ class DividedStep:
         self._blocks = slice(cuts[rank], cuts[rank + 1])
         cuts = np.minimum(cuts * BLOCK, size)
         self._part = slice(cuts[rank], cuts[rank + 1])
-        memory = self._memory[:, :size]
+        memory, own = self._memory[:, :size], buffers.theta
         memory[0, self._part] = buffers.theta[self._part]
         memory[1:, self._part] = buffers.state[:, self._part]
         buffers.place(memory[0], memory[1:], self._gradients[rank, : size + 1])
         self._summed = np.empty_like(buffers.buffer[self._part])
         with self._phases("wait"):
             self._group.barrier()
+        # All ranks would take over a weight that one of them has changed.
+        self._unequal = not np.array_equal(own.view(np.uint8), memory[0].view(np.uint8))
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
-        """See ``OptimizerStep``. Raises ``RunError`` on all ranks if a sum is too large for ``--reproducible``."""
+        """See ``OptimizerStep``.
+
+        Raises on all ranks: ``RunError`` if a sum is too large for ``--reproducible``, and ``RuntimeError`` if ranks of
+        a host had different weights before the update.
+        """
         with self._phases("wait"):  # for the last gradient
-            samples = float(self._world.sum_(np.array([weight], dtype=np.float64))[0])
+            samples, unequal = self._world.sum_(np.array([weight, self._unequal], dtype=np.float64)).tolist()
+        if unequal:
+            refuse_unequal(self._world, self._unequal)
         if not samples:
             return None
         with self._phases("allreduce"):
@@ -130,6 +140,16 @@ class DividedStep:
         norm = float(np.sqrt(sums[:-1].sum()))
         with self._phases("optimizer"):
             self._store.step_part(buffers, gradient, norm, limit, self._part)
-        with self._phases("allreduce"):
+        with self._phases("wait"):
             self._group.barrier()  # all parts are stepped
         return norm, samples
+
+
+def refuse_unequal(world: Collectives, unequal: bool) -> NoReturn:
+    """Raise ``RuntimeError`` naming the ranks with ``unequal``. Collective: every rank must call this."""
+    ranks = [str(rank) for rank, found in enumerate(world.gather_all(unequal)) if found]
+    error = RuntimeError(
+        f"before an update the weights of rank {', '.join(ranks[:NAMED])} differ from those of another rank of its "
+        "host: check the hardware; no checkpoint was saved since they differ"
+    )
+    raise agreed(error)

@@ -19,7 +19,7 @@ class ParameterStore:
     """The parameters of one rank. All ranks apply the same steps, so their parameters are bitwise equal.
 
     Args:
-        divided: whether norms have the bits of a ``DividedStep``, as with ``--reproducible``.
+        shared: whether several ranks take the steps. Norms then have the same bits in whole and in divided steps.
 
     Attributes:
         policy: ``close`` changes its ``theta`` and ``norm``.
@@ -27,10 +27,10 @@ class ParameterStore:
         exact: whether sums must not depend on their order.
     """
 
-    def __init__(self, policy: Policy, optimizer: Optimizer, config: TrainConfig, divided: bool = False) -> None:
+    def __init__(self, policy: Policy, optimizer: Optimizer, config: TrainConfig, shared: bool = False) -> None:
         self.policy, self.optimizer, self._config = policy, optimizer, config
         self.exact = config.reproducible
-        self._dot = dot_of_blocks if divided or config.reproducible else dot
+        self._dot = dot_of_blocks if shared or config.reproducible else dot
 
     def open(self, rows: NDArray[np.int64], anneal: float, rate: float) -> UpdateBuffers:
         """Copy the parameters and the optimizer's state on ``rows`` into ``UpdateBuffers``.

@@ -4,6 +4,7 @@ Ranks must call a collective, such as ``barrier``, between one's writing and ano
 are not used: where the memory does not suffice, Open MPI fails on one rank and waits on the others.
 """
 
+import errno
 import mmap
 import os
 import tempfile
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pg_mpi.mpi.interface import Collectives
 
 FOLDER, PREFIX = "/dev/shm", "pg_mpi_shared."
+LEFT = 2**24  # bytes of each rank that stay free: an MPI fills its own segments there later
 
 
 def shared_array(world: Collectives, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -27,7 +29,7 @@ def shared_array(world: Collectives, shape: tuple[int, ...], dtype: Any) -> NDAr
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     cuts = [size * rank // world.size for rank in (world.rank, world.rank + 1)]
-    path = world.on_root(_create, size)
+    path = world.on_root(_create, size, world.size * LEFT)
     try:
         memory = world.on_every(_reserve, path, size, cuts[0], cuts[1] - cuts[0])
     finally:
@@ -35,7 +37,10 @@ def shared_array(world: Collectives, shape: tuple[int, ...], dtype: Any) -> NDAr
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
-def _create(size: int) -> str:
+def _create(size: int, left: int) -> str:
+    there = os.statvfs(FOLDER)
+    if there.f_bavail * there.f_frsize < size + left:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with tempfile.NamedTemporaryFile(prefix=PREFIX, dir=FOLDER, delete=False) as file:
         file.truncate(size)
     return file.name

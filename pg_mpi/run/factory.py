@@ -104,7 +104,7 @@ def make_learner(
     store: ParameterStore | None = None,
 ) -> Learner:
     """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
-    store = store or ParameterStore(policy, make_optimizer(config, policy), config)
+    store = store or ParameterStore(policy, make_optimizer(config, policy), config, world.size > 1)
     kinds: list[Any] = [Reinforce if config.method == "reinforce" else Clipped]
     if config.replay:
         kinds.append(SelfImitation)

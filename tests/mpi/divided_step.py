@@ -2,7 +2,8 @@
 
 Usage: CASES, a JSON list of [GROUP, SIZE, FAULT]. Every rank has a random gradient of SIZE parameters in each of three
 steps. FAULT spoils the last element of the last rank's second gradient: none, nan, or overflow, which is too large for
-exact sums. With "full" the last rank finds no room in shared memory, and all ranks must take whole steps instead.
+exact sums. With "rounded" sums are not exact. With "full" the last rank finds no room in shared memory, with "crowded"
+none would be left for the MPI, and all ranks must take whole steps instead.
 """
 
 import errno
@@ -29,9 +30,11 @@ SPOILED = {"nan": np.nan, "overflow": 1e7}
 def three_steps(world, kind, size, fault, *group):
     """Digest of the parameters and the optimizer's state, the norms and weights, and the optimizer's steps."""
     optimizer = Adam(size)
-    step = kind(ParameterStore(None, optimizer, TrainConfig(reproducible=True)), world, PhaseTimer(), *group)
+    exact = fault != "rounded"
+    store = ParameterStore(None, optimizer, TrainConfig(reproducible=exact), shared=True)
+    step = kind(store, world, PhaseTimer(), *group)
     theta = np.random.default_rng(7).normal(size=size).astype(np.float32)
-    buffers = UpdateBuffers(theta, np.zeros((2, size), np.float32), 1e-2, 0.0, 0, exact=True)
+    buffers = UpdateBuffers(theta, np.zeros((2, size), np.float32), 1e-2, 0.0, 0, exact)
     rng, done = np.random.default_rng(100 + world.rank), []
     step.open(buffers)
     for number in range(3):
@@ -48,7 +51,7 @@ def three_steps(world, kind, size, fault, *group):
     return f"{digest} {done} {optimizer.steps}"
 
 
-def full_memory(world, size, group):
+def full_memory(world, size, group, fault):
     """Assert that all ranks take whole steps if the shared memory of one is full."""
 
     def full(file, first, length):
@@ -56,7 +59,9 @@ def full_memory(world, size, group):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared_memory, "PREFIX", prefix := "pg_mpi_full.")  # of no other test
-        if world.rank == world.size - 1:
+        if fault == "crowded":
+            patch.setattr(shared_memory, "LEFT", 2**60)
+        elif world.rank == world.size - 1:
             patch.setattr(os, "posix_fallocate", full)
         step = make_step(ParameterStore(None, Adam(size), TrainConfig()), world, PhaseTimer(), group)
     assert isinstance(step, WholeStep), f"rank {world.rank}"
@@ -68,8 +73,8 @@ def full_memory(world, size, group):
 
 def main(world, argv):
     for group, size, fault in json.loads(argv[0]):
-        if fault == "full":
-            full_memory(world, size, group)
+        if fault in ("full", "crowded"):
+            full_memory(world, size, group, fault)
             continue
         whole = three_steps(world, WholeStep, size, fault)
         divided = three_steps(world, DividedStep, size, fault, group)

@@ -152,10 +152,17 @@ def test_usage_error_on_one_rank_ends_the_job(tmp_path):
 
 
 def test_sync_check_names_the_rank_with_different_weights(tmp_path):
-    """Just after the fault: a divided optimizer step takes each weight from one rank, and would hide it."""
     result = run_with_fault(tmp_path, "weights", extra=["--sync-check-every", "2"])
     assert result.returncode not in (0, 75)
     assert "after update 2 the weights of rank 1 differ" in result.stderr
+
+
+@pytest.mark.parametrize("fault, rank", [("weights", 1), ("weights0", 0)])
+def test_ranks_of_a_host_do_not_take_over_different_weights(tmp_path, fault, rank):
+    """A divided step takes each weight from one rank. A single block of weights is the last rank's, of three."""
+    result = run_with_fault(tmp_path, fault, extra=["--sync-check-every", "1000", "--checkpoint-every", "1000"])
+    assert result.returncode not in (0, 75)
+    assert f"before an update the weights of rank {rank} differ" in result.stderr
 
 
 @pytest.mark.parametrize("fault", ["weights", "weights0"])

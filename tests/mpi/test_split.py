@@ -64,23 +64,24 @@ def test_divided_optimizer_steps_are_the_whole_one(updates, method, distribution
 @pytest.mark.parametrize(
     "ranks, cases, said",
     [
-        (2, [(2, 50_000, "none")], [", 3.0)] 3"]),
+        (2, [(2, 50_000, "none"), (2, 50_000, "rounded")], [", 3.0)] 3", ", 3.0)] 3"]),
         (3, [(3, 50_000, "overflow")], ["a sum exceeds 3e+05"]),
         (
             4,
-            [(2, 50_000, "none"), (4, 100, "none"), (2, 50_000, "nan")],
-            [", 10.0)] 3", ", 10.0)] 3", "(nan, 10.0)"],
+            [(2, 50_000, "none"), (4, 100, "none"), (2, 100, "none"), (2, 50_000, "nan")],
+            [", 10.0)] 3", ", 10.0)] 3", ", 10.0)] 3", "(nan, 10.0)"],
         ),
     ],
 )
 def test_divided_steps_have_the_bits_of_whole_ones(tmp_path, ranks, cases, said):
-    """Exact sums of float32: 13 blocks, and one, of which most ranks have none. All ranks skip or refuse alike."""
+    """Exact sums, and any sum of two: 13 blocks, and one, of which most ranks have none. All skip or refuse alike."""
     for case, expected, line in zip(cases, said, run_script(ranks, "divided_step", cases, tmp_path), strict=True):
         assert expected in line
         assert "nan" not in case or line.endswith(" 2"), "a step along NaN"
 
 
-def test_full_shared_memory_means_whole_steps_on_all_ranks(tmp_path):
-    result = run(command(4, "divided_step", json.dumps([(2, 100, "full")])), tmp_path, code=0)
+@pytest.mark.parametrize("fault", ["full", "crowded"])
+def test_full_shared_memory_means_whole_steps_on_all_ranks(tmp_path, fault):
+    result = run(command(4, "divided_step", json.dumps([(2, 100, fault)])), tmp_path, code=0)
     assert result.stdout == "left: []\n"
     assert result.stderr.count("no shared memory for the optimizer's steps ([Errno 28] No space left on device)") == 1

@@ -39,7 +39,7 @@ class SharedParts:
     def make_learner(self, config, policy, world, phases, group=1):
         if group > 1:  # all virtual ranks are on one host
             group = dividing(world.size, world.size // -(-world.size // self._node))
-        store = SharedStore(ParameterStore(policy, self._optimizer, config, group > 1), world, group)
+        store = SharedStore(ParameterStore(policy, self._optimizer, config, world.size > 1), world, group)
         return factory.make_learner(config, policy, world, phases, store=store)
 
 
