@@ -86,7 +86,7 @@ def test_every_flag_in_the_docs_exists():
     known |= {"--cpus-per-task", "--cpu-bind", "--mpi"}  # srun's
     known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal", "--exclusive"}  # SLURM's
     known |= {"--dest", "--no-index", "--find-links", "--strict"}  # pip's and twine's
-    known |= {"--rm", "--build-arg", "--env", "--allow-run-as-root"}  # podman's, apptainer's, mpirun's
+    known |= {"--rm", "--shm-size", "--build-arg", "--env", "--allow-run-as-root"}  # podman's, apptainer's, mpirun's
     known |= {"--check-style", "--robot"}  # EasyBuild's
     known |= {"--native", "--subprocesses", "--output"}  # py-spy's
     known |= {"--headless", "--screenshot", "--logdir", "--sync-tensorboard"}  # Chromium's, TensorBoard's, wandb's
