@@ -1,17 +1,14 @@
 """Checks of a run: equal weights on all ranks, finite gradients."""
 
 import zlib
-from collections import Counter
 from typing import Any, cast
-
-import numpy as np
 
 from pg_mpi.config.array_types import Floats
 from pg_mpi.config.errors import RunError, agreed
+from pg_mpi.learning.equality import differing_ranks
 from pg_mpi.mpi.interface import Collectives
 
 SKIPPED_IN_ROW = 10  # updates
-NAMED = 20  # most ranks that an error lists
 
 
 def check_weights(world: Collectives, theta: Floats, update: int) -> None:
@@ -20,15 +17,10 @@ def check_weights(world: Collectives, theta: Floats, update: int) -> None:
     Raises ``RuntimeError`` naming the ranks that differ.
     """
     digest = zlib.crc32(cast(Any, theta))  # a secure hash takes six times as long
-    high, low = world.max_(np.array([digest, -digest]))
-    if high == -low:
+    if not (strays := differing_ranks(world, digest)):
         return
-    digests = world.gather_all(digest)
-    common = Counter(digests).most_common(1)[0][0]  # the first of equally common ones
-    strays = [str(rank) for rank, each in enumerate(digests) if each != common]
-    more = f" and {len(strays) - NAMED} more" if len(strays) > NAMED else ""
     error = RuntimeError(
-        f"after update {update} the weights of rank {', '.join(strays[:NAMED])}{more} differ from the others': "
+        f"after update {update} the weights of rank {strays} differ from the others': "
         "check the hardware and that all ranks use the same libraries; no checkpoint was saved since they differ"
     )
     raise agreed(error)

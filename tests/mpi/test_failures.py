@@ -159,7 +159,7 @@ def test_sync_check_names_the_rank_with_different_weights(tmp_path):
 
 @pytest.mark.parametrize("fault, rank", [("weights", 1), ("weights0", 0)])
 def test_ranks_of_a_host_do_not_take_over_different_weights(tmp_path, fault, rank):
-    """A divided step takes each weight from one rank. A single block of weights is the last rank's, of three."""
+    """A divided step takes each weight from one rank."""
     result = run_with_fault(tmp_path, fault, extra=["--sync-check-every", "1000", "--checkpoint-every", "1000"])
     assert result.returncode not in (0, 75)
     assert f"before an update the weights of rank {rank} differ" in result.stderr
