@@ -14,9 +14,9 @@ from typing import Protocol, cast
 import numpy as np
 
 from pg_mpi.config.array_types import Floats
-from pg_mpi.config.errors import agreed, warn
+from pg_mpi.config.errors import warn
 from pg_mpi.learning.dot_products import BLOCK, block_sums, blocks_of
-from pg_mpi.learning.equality import differing_ranks
+from pg_mpi.learning.equality import require_equal
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.reproducible_sum import FINE, refuse
@@ -101,7 +101,8 @@ class DividedStep:
         Raises ``RuntimeError`` on all ranks if their weights differ: ranks of a host would take over each other's.
         """
         with self._phases("wait"):
-            self._check_equal(buffers.theta)
+            digest = np.bitwise_xor.reduce(buffers.theta.view(np.uint32))  # takes less time than a CRC
+            require_equal(self._world, int(digest), "before an update")
         size, rank = buffers.theta.size, self._group.rank
         cuts = blocks_of(size) * np.arange(self._group.size + 1) // self._group.size
         self._blocks = slice(cuts[rank], cuts[rank + 1])
@@ -139,13 +140,3 @@ class DividedStep:
         with self._phases("wait"):
             self._group.barrier()  # all parts are stepped
         return norm, samples
-
-    def _check_equal(self, theta: Floats) -> None:
-        """Compare the touched weights of all ranks by an exclusive or, which takes less time than a CRC."""
-        digest = int(np.bitwise_xor.reduce(theta.view(np.uint32)))
-        if strays := differing_ranks(self._world, digest):
-            error = RuntimeError(
-                f"before an update the weights of rank {strays} differ from the others': check the hardware and that "
-                "all ranks use the same libraries; no checkpoint was saved since they differ"
-            )
-            raise agreed(error)
