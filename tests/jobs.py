@@ -51,8 +51,25 @@ def run(line, cwd, limit=LIMIT, code=None, **environment):
     result = finish(start(line, cwd, **environment), limit)
     if NOT_STARTED in result.stderr:
         result = finish(start(line, cwd, **environment), limit)
-    assert code in (None, result.returncode), f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
+    assert code in (None, result.returncode), f"exit {result.returncode}: {line}\n{result.stdout}\n{result.stderr}"
     return result
+
+
+def tool(module, cwd, *args, code=0, **options):
+    """Run ``scaling.MODULE``, with the options of ``run``. Asserts the exit code, returns the completed process."""
+    return run([sys.executable, "-m", f"scaling.{module}", *map(str, args)], cwd, code=code, **options)
+
+
+def printed(result):
+    """Return the JSON in the last line that a job printed."""
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def without(names, module, *args):
+    """Return the command line that runs ``module`` as if the libraries ``names`` were not installed."""
+    script = f"import runpy, sys; sys.modules.update(dict.fromkeys({list(names)})); sys.argv[0] = {module!r}; "
+    script += f"runpy.run_module({module!r}, run_name='__main__')"
+    return [sys.executable, "-c", script, *map(str, args)]
 
 
 def finish(process, limit=30):
@@ -93,8 +110,12 @@ def restore_signals():
 
 
 def start(line, cwd, **environment):
-    """Start a command line in a new session. ``tests/mpi`` is on the ``PYTHONPATH``, after what is given."""
-    path = f"{environment.pop('PYTHONPATH', ROOT)}:{ROOT / 'tests/mpi'}"
+    """Start a command line in a new session, in ``cwd``, which is created if it is missing.
+
+    The repository, ``tests/mpi`` and ``tests`` are on the ``PYTHONPATH``.
+    """
+    Path(cwd).mkdir(parents=True, exist_ok=True)
+    path = f"{ROOT}:{ROOT / 'tests/mpi'}:{ROOT / 'tests'}"
     return subprocess.Popen(
         line,
         cwd=cwd,
@@ -158,9 +179,9 @@ def metrics(cwd, run="run"):
 
 
 def wait_for_updates(process, cwd, updates=1, run="run", seconds=60):
-    """Wait until a started job has written ``updates`` metrics lines."""
-    path, deadline = Path(cwd) / run / "metrics.jsonl", time.monotonic() + seconds
-    while not path.exists() or path.read_bytes().count(b"\n") < updates:
+    """Wait until a started job has written ``updates`` metrics lines. ``run``: its run folder, or a pattern for it."""
+    deadline = time.monotonic() + seconds
+    while not any(path.read_bytes().count(b"\n") >= updates for path in Path(cwd).glob(f"{run}/metrics.jsonl")):
         assert process.poll() is None, finish(process)
         assert time.monotonic() < deadline, f"hung: {updates} updates are not there after {seconds} s"
         time.sleep(0.02)

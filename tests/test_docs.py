@@ -18,7 +18,7 @@ from pg_mpi.status import parser as status_parser
 from pg_mpi.tune.__main__ import parser as tune_parser
 from pg_mpi.watch import parser as watch_parser
 from scaling import benchmark, sweep
-from scaling.measure import cost, timeline
+from scaling.measure import cost, population, timeline
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
 from scaling.model.predict import __main__ as predict
@@ -26,19 +26,7 @@ from scaling.model.virtual import __main__ as virtual
 from scaling.model.virtual import check
 from scaling.score import games, search
 
-TOOLS = (
-    benchmark,
-    ceiling,
-    check,
-    cost,
-    fit,
-    games,
-    predict,
-    search,
-    sweep,
-    timeline,
-    virtual,
-)
+TOOLS = (benchmark, ceiling, check, cost, fit, games, population, predict, search, sweep, timeline, virtual)
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -110,23 +98,21 @@ def test_readme_commands(tmp_path):
     ], "the README's commands changed: run the new ones here"
     words = shlex.split(lines[3])[6:]
     assert parse_train(words)[0].max_walltime == 600
-    trained = run(command(2, "pg_mpi.train", *words, "--max-walltime", "00:00:03"), tmp_path)  # the last counts
-    assert trained.returncode == 75, trained.stderr
+    run(command(2, "pg_mpi.train", *words, "--max-walltime", "00:00:03"), tmp_path, code=75)  # the last counts
     evaluate = [sys.executable, *shlex.split(lines[4])[1:-1], "1"]
-    judged = run(evaluate, tmp_path)
-    assert judged.returncode == 0 and "1 full games" in judged.stdout, judged.stderr
-    watched = run([sys.executable, *shlex.split(lines[5])[1:]], tmp_path)
-    assert watched.returncode == 2 and "watch draws in a terminal" in watched.stderr
+    judged = run(evaluate, tmp_path, code=0)
+    assert "1 full games" in judged.stdout, judged.stderr
+    watched = run([sys.executable, *shlex.split(lines[5])[1:]], tmp_path, code=2)
+    assert "watch draws in a terminal" in watched.stderr
 
 
 def test_tour_commands(tmp_path):
     train, evaluate = (shlex.split(line) for line in commands("docs/tour.md"))
     assert train[:5] == ["mpirun", "-n", "2", "python", "-m"]
     short = ["--max-frames", "800", "--total-timesteps", "800"]  # the last counts
-    trained = run(command(2, *train[5:], *short), tmp_path)
-    assert trained.returncode == 0, trained.stderr
-    judged = run([sys.executable, *evaluate[1:]], tmp_path)
-    assert judged.returncode == 0 and "2 full games" in judged.stdout, judged.stderr
+    run(command(2, *train[5:], *short), tmp_path, code=0)
+    judged = run([sys.executable, *evaluate[1:]], tmp_path, code=0)
+    assert "2 full games" in judged.stdout, judged.stderr
     described = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     keys = json.loads((tmp_path / "runs/tour/metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert not [key for key in (*keys, *keys["phase_s"]) if f"`{key}`" not in described]

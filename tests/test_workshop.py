@@ -39,9 +39,7 @@ def follow(lines, folder, limit=90):
     output = ""
     for line in lines:
         words = ["bash", "-o", "pipefail", "-c", line]
-        result = run(words, folder, limit, PATH=path, PYTHONPATH=str(ROOT), **root)
-        assert result.returncode == 0, f"{line}\n{result.stdout}\n{result.stderr}"
-        output += result.stdout
+        output += run(words, folder, limit, code=0, PATH=path, **root).stdout
     return output
 
 

@@ -37,7 +37,7 @@ class Hosts:
     Attributes:
         names: ["n1", ...].
         local: path of a folder in memory that is separate on each host, as is /dev/shm.
-        environment: environment variables for MPI jobs over ssh. Set by the caller.
+        environment: environment variables with which mpirun reaches the hosts by ssh. Set by ``serve_ssh``.
         sshd: process ids of ``serve_ssh``, by host. MPI jobs over ssh see what is mounted there.
         stray: after the exit, the processes that had to be killed: [(pid, command line)].
     """
@@ -45,7 +45,7 @@ class Hosts:
     def __init__(self, count, folder):
         self.folder, self.names, self.stray = Path(folder), [f"n{n + 1}" for n in range(count)], []
         self.local = self.folder / "local"
-        self._daemons, self._first_daemons, self.sshd = [], {}, {}
+        self._daemons, self._first_daemons, self.sshd, self.environment = [], {}, {}, {}
 
     def __enter__(self):
         self._owner = OWNER.open("w")
@@ -126,7 +126,7 @@ class Hosts:
     # -- ssh --------------------------------------------------------------------------------------------
 
     def serve_ssh(self):
-        """Start sshd on each host, and return the path of an ssh configuration that reaches the hosts by name."""
+        """Start sshd on each host, and set ``environment``."""
         key, config = self.folder / "key", self.folder / "ssh_config"
         run_command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
         server = self.folder / "sshd_config"
@@ -146,7 +146,11 @@ class Hosts:
             self.sshd[name] = self.daemon(name, "/usr/sbin/sshd", "-D", "-e", "-f", str(server)).pid
         for name in self.names:
             wait_for(lambda: self._ssh_works(config, name), 20, f"sshd on {name}")  # noqa: B023 called in this iteration
-        return config
+        self.environment = {
+            "TMPDIR": str(self.local),
+            "PRTE_MCA_plm_ssh_args": f"-F {config}",
+            "PRTE_MCA_hwloc_default_binding_policy": "none",
+        }
 
     def _ssh_works(self, config, name):
         line = self.command(self.names[0], "ssh", "-F", str(config), name, "true")
@@ -206,4 +210,4 @@ def wait_for(condition, seconds, what):
             if condition():
                 return
         time.sleep(0.2)
-    raise AssertionError(f"waited {seconds} s for {what if isinstance(what, str) else what()}")
+    raise AssertionError(f"hung: waited {seconds} s for {what if isinstance(what, str) else what()}")

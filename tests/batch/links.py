@@ -42,15 +42,11 @@ class Bench:
 
     def __init__(self, hosts, folder, seconds):
         self._hosts, self._folder, self._seconds = hosts, Path(folder), seconds
-        self._environment = {
-            "TMPDIR": str(hosts.local),
-            "PRTE_MCA_plm_ssh_args": f"-F {hosts.serve_ssh()}",
-            "PRTE_MCA_hwloc_default_binding_policy": "none",
-            "PYTHONPATH": str(ROOT),
-        }
+        hosts.serve_ssh()
+        self._environment = {**hosts.environment, "PYTHONPATH": str(ROOT)}
 
     def _run(self, *words, **environment):
-        line = self._hosts.words("n1", sys.executable, "-m", *map(str, words))
+        line = self._hosts.command("n1", sys.executable, "-m", *map(str, words))
         options = {"cwd": self._folder, "env": {**os.environ, **self._environment, **environment}}
         done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **options)
         if done.returncode:

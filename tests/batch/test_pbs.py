@@ -56,9 +56,8 @@ def test_chain_of_successors_gives_the_same_results(slurm, qsub, tmp_path):
     assert numbers == [str(int(first) + n) for n in range(len(started))]
     assert output(tmp_path).count("the next start is") == len(started) - 1
     whole = tmp_path / "whole"
-    whole.mkdir()
     line = jobs.command(2, "pg_mpi.train", "--run-dir", "a run", *SMALL, *flags)
-    assert jobs.run(line, whole, limit=240).returncode == 0
+    jobs.run(line, whole, limit=240, code=0)
     assert_equal_results(tmp_path, whole, run="a run")
 
 

@@ -110,7 +110,6 @@ def test_job_is_requeued_until_it_is_finished(grid_engine, tmp_path):
     assert len(found) >= 2, log(tmp_path, "pg_mpi.o1")
     assert all(start["ranks"] == 2 and start["job"]["JOB_ID"] == "1" for start in found)
     whole = tmp_path / "whole"
-    whole.mkdir()
     jobs.run(jobs.command(2, "pg_mpi.train", "--run-dir", "run", *flags), whole)
     assert jobs.newest(whole)[1] == jobs.newest(tmp_path)[1] and jobs.deterministic(whole) == jobs.deterministic(
         tmp_path

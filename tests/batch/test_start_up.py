@@ -18,8 +18,7 @@ def test_opened_files_stay_few(tmp_path):
     """A third of them are Python's own and the system's. The bounds leave room for other versions of libraries."""
     line = [sys.executable, "-m", "pg_mpi.train", "--max-frames", 400, "--total-timesteps", 100, "--run-dir", "run"]
     line = ["strace", "-f", "-e", "trace=open,openat", "-o", "trace.txt", *map(str, line)]
-    result = jobs.run(line, tmp_path)
-    assert result.returncode == 0, result.stderr
+    jobs.run(line, tmp_path, code=0)
     calls = OPENED.findall((tmp_path / "trace.txt").read_text())
     paths = {Path(tmp_path, path).resolve() for path, error in calls if not error}
     files = [path for path in paths if path.is_file() and path.parts[1] not in ("dev", "proc", "sys")]

@@ -19,6 +19,5 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     train(2, folder, *STEPS, "--max-frames", 1200, "--total-timesteps", 6000)
     flags = ["--games", 4, "--video", "run/game.mp4"]
-    result = run(command(2, "pg_mpi.evaluate", "run", *flags), folder)
-    assert result.returncode == 0, result.stderr
+    run(command(2, "pg_mpi.evaluate", "run", *flags), folder, code=0)
     return folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from jobs import STEPS, command, newest, one_line, run
-from outcome import FAULTY, fault
+from outcome import FAULTY, check_equal, fault
 
 from pg_mpi.config.errors import CheckpointError
 from pg_mpi.files import checkpoint_file, checkpoint_folder
@@ -19,9 +19,7 @@ HALF, WHOLE = (["--total-timesteps", 2 * 128 * updates] for updates in (8, 14))
 
 
 def _train(folder, name, *flags):
-    result = run(command(2, "pg_mpi.train", "--run-dir", name, *RUN, *flags), folder)
-    assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
-    return result
+    return run(command(2, "pg_mpi.train", "--run-dir", name, *RUN, *flags), folder, code=0)
 
 
 def _damage(path, kind, rng):
@@ -53,7 +51,7 @@ def damaged_newest_checkpoint(outcome, folder, tries, seed):
             with outcome.recovery():
                 result = _train(folder, name, *WHOLE)
             assert result.stderr.count("is not a usable checkpoint") == 1, f"wrong: no warning {result.stderr}"
-            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: the checkpoint differs"
+            check_equal(folder, name)
 
 
 @fault("no good checkpoint left", tries=2)
@@ -64,8 +62,7 @@ def no_usable_checkpoint(outcome, folder, tries, seed):
         _damage(path, "cut short", rng)
     for _ in range(tries):
         with outcome.attempt():
-            result = run(command(2, "pg_mpi.train", "--run-dir", "run", *RUN, *WHOLE), folder)
-            assert result.returncode == 2, f"wrong: exit {result.returncode}"
+            result = run(command(2, "pg_mpi.train", "--run-dir", "run", *RUN, *WHOLE), folder, code=2)
             assert "no usable checkpoint" in one_line(result)
 
 
@@ -107,4 +104,4 @@ def full_disk(outcome, folder, tries, seed):
             assert "cannot be written" in one_line(result)
             with outcome.recovery():
                 _train(folder, name, *WHOLE)
-            assert newest(folder, name)[1] == newest(folder, "whole")[1], "wrong: the checkpoint differs"
+            check_equal(folder, name)

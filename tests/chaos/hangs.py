@@ -16,7 +16,6 @@ def _check_end_of_job(outcome, folder, tries, faults, limit, message):
     for number, plan in zip(range(tries), itertools.cycle(faults)):
         with outcome.attempt():
             cwd = folder / str(number)
-            cwd.mkdir()
             flags = ["--run-dir", "run", "--hidden", "16", *STEPS, "--watchdog", str(WATCHDOG)]
             job = start([*mpirun_command(3), sys.executable, FAULTY, plan, *flags], cwd)
             ended = finish(job, 60)

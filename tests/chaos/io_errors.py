@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from faulty_fs import KINDS, Mounted, usable
-from jobs import assert_equal_states, end, finish, newest, one_line, run, start, wait_for_updates
+from jobs import assert_equal_states, end, finish, newest, one_line, printed, run, start, wait_for_updates
 from outcome import fault
 
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -24,9 +24,8 @@ def line(command, run_folder, budget=WHOLE):
     ``parts``: trains on two ranks, with a part of the checkpoints for each. ``tune``: plays one trial, or two.
     """
     if command == "parts":
-        script = str(Path(__file__).with_name("small_groups.py"))
         flags = [*FLAGS, "--envs-per-rank", "2", "--total-timesteps", budget, "--run-dir", str(run_folder)]
-        return [*mpirun_command(2), sys.executable, script, *flags]
+        return [*mpirun_command(2), sys.executable, "-m", "small_parts", *flags]
     if command == "tune":
         space = run_folder.parents[1] / "space.toml"
         space.write_text(SPACE)
@@ -80,7 +79,7 @@ def failing_calls(outcome, folder, tries, seed):
     for command in ("train", "parts", "tune"):
         for name, budget in (("half", HALF), ("whole", WHOLE)):
             (folder / command / name / "run").mkdir(parents=True)
-            assert run(line(command, folder / command / name / "run", budget), folder).returncode == 0
+            run(line(command, folder / command / name / "run", budget), folder, code=0)
     with Mounted(folder / "fs") as mounted:
         for case in cases(mounted, folder, tries, seed):
             with outcome.attempt():
@@ -96,7 +95,7 @@ def cases(mounted, folder, tries, seed):
     for command, begun in COMMANDS:
         prepare(mounted, folder, command, begun)
         mounted.set()
-        assert run(line(command, mounted.folder / "run"), folder).returncode == 0
+        run(line(command, mounted.folder / "run"), folder, code=0)
         calls = [call["kind"] for call in mounted.log()]
         for kind in KINDS:
             rules = [
@@ -142,7 +141,7 @@ def attempt(mounted, folder, command, begun, rule):
     again = run(line(command, mounted.folder / "run"), folder)
     assert again.returncode == 0, f"wrong: {case}: then exit {again.returncode} {again.stderr}"
     if command == "tune":
-        trials = json.loads(again.stdout.splitlines()[-1])["trials"]
+        trials = printed(again)["trials"]
         assert [trial["slot"] for trial in trials] == [0, 1], f"lost: {case}: {trials}"
         assert {trial["state"] for trial in trials} <= {"complete", "pruned"}, f"wrong: {case}: {trials}"
     elif command in ("train", "parts"):
@@ -199,6 +198,5 @@ def granted_locks(outcome, folder, tries, seed):
 
 def refuse(place, cwd):
     """Assert that another job is refused."""
-    refused = run(line("train", place), cwd, SLURM_JOB_ID="18")
-    assert refused.returncode == 75, f"wrong: exit {refused.returncode} {refused.stderr}"
+    refused = run(line("train", place), cwd, code=75, SLURM_JOB_ID="18")
     assert "job 17, and its file system has no locks: if that trainer has ended, remove" in one_line(refused)

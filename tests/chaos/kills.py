@@ -6,8 +6,8 @@ import signal
 import time
 
 import numpy as np
-from jobs import STEPS, command, deterministic, end, finish, newest, run, start
-from outcome import fault
+from jobs import STEPS, command, deterministic, end, finish, run, start
+from outcome import check_equal, fault, train_whole
 
 from pg_mpi.config.errors import CheckpointError
 from pg_mpi.files import checkpoint_folder
@@ -76,8 +76,7 @@ def signal_whole_job(outcome, folder, tries, seed):
 
 def _interrupt_and_restart(outcome, folder, tries, seed, stop):
     rng = random.Random(seed)
-    done = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
-    assert done.returncode == 0, done.stderr
+    train_whole(folder, 2, *RUN, *LONG)
     line = command(2, "pg_mpi.train", "--run-dir", "run", *RUN, *LONG)
     known = 0
     while outcome.tries < tries:
@@ -92,8 +91,7 @@ def _interrupt_and_restart(outcome, folder, tries, seed, stop):
                 (folder / "run").rename(folder / f"run-{outcome.tries}")
                 known = 0
     with outcome.attempt(), outcome.recovery():
-        result = run(line, folder)
-        assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+        run(line, folder, code=0)
         _check_equal_to_whole(folder)
 
 
@@ -109,9 +107,7 @@ def _update_of_newest(folder, known):
 
 
 def _check_equal_to_whole(folder):
-    assert newest(folder, "run")[1] == newest(folder, "whole")[1], (
-        "wrong: the checkpoint differs from the uninterrupted run"
-    )
+    check_equal(folder, "run")
     assert deterministic(folder, "run") == deterministic(folder, "whole"), (
         "wrong: the metrics differ from the uninterrupted run"
     )

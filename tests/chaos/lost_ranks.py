@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from jobs import STEPS, command, end, newest, ranks_of, run, start
-from outcome import FAULTY, fault, gone
+from jobs import STEPS, command, end, ranks_of, run, start
+from outcome import FAULTY, check_equal, fault, gone, train_whole
 
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 
@@ -25,8 +25,7 @@ ROUNDS = 4  # until the next kill; spare emulators are created during them
 def kill_one_by_one(outcome, folder, tries, seed):
     """A job that loses three of its four ranks gives the same checkpoint as one that loses none."""
     rng = random.Random(seed)
-    whole = run(command(RANKS, "pg_mpi.train", "--run-dir", "whole", *RUN), folder)
-    assert whole.returncode == 0, whole.stderr
+    train_whole(folder, RANKS, *RUN)
     number = 0
     while outcome.tries < tries:
         job = _start(folder, f"run-{number}")
@@ -49,7 +48,7 @@ def kill_one_by_one(outcome, folder, tries, seed):
         with outcome.attempt():
             assert _wait_for_line(lines, "finished", 90), "hung: the job does not end"
             assert job.wait(10) == 0, f"wrong: exit {job.returncode}"
-            assert newest(folder, f"run-{number}")[1] == newest(folder, "whole")[1], "wrong: the checkpoint differs"
+            check_equal(folder, f"run-{number}")
             gone(job.pid)
         if job.poll() is None:
             end(job)
@@ -63,8 +62,7 @@ PHASES = ("wait", "allreduce", "gradient", "optimizer", "inference", "record", "
 def kill_in_each_phase(outcome, folder, tries, seed):
     """Kill rank 0 or 1 in a phase of an update, or rank 0 at the end of the run."""
     flags = [*RUN, "--total-timesteps", 3 * 2 * 128 * 4, "--envs-per-rank", 2, "--checkpoint-every", 1, "--trace"]
-    whole = run(command(3, "pg_mpi.train", "--run-dir", "whole", *flags), folder)
-    assert whole.returncode == 0, whole.stderr
+    train_whole(folder, 3, *flags)
     every = ((phase, (number + turn) % 2) for turn in (0, 1) for number, phase in enumerate(PHASES))
     plans = itertools.cycle([plan for plan in every if plan != ("end", 1)])
     for number, (phase, rank) in zip(range(tries), plans):
@@ -75,9 +73,7 @@ def kill_in_each_phase(outcome, folder, tries, seed):
                 done = run([*line, "--run-dir", f"run-{number}", *map(str, flags), "--elastic"], folder, limit=60)
             assert done.returncode == 0, f"wrong: exit {done.returncode} after {phase} of {rank} {done.stderr}"
             assert f"lost rank {rank} of 3" in done.stdout, f"wrong: {done.stdout}"
-            assert newest(folder, f"run-{number}")[1] == newest(folder, "whole")[1], (
-                f"wrong: the checkpoint differs, {phase} {rank}"
-            )
+            check_equal(folder, f"run-{number}")
 
 
 def _start(folder, name):

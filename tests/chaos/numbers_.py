@@ -13,8 +13,8 @@ from pg_mpi.mpi.launch.mpirun import mpirun_command
 RUN = ["--run-dir", "run", "--hidden", "16", "--update-epochs", "2", *STEPS, "--checkpoint-every", "2"]
 
 
-def _faulty(folder, ranks, plan, *flags):
-    return run([*mpirun_command(ranks), sys.executable, FAULTY, plan, *RUN, *flags], folder)
+def _faulty(folder, ranks, plan, *flags, code=0):
+    return run([*mpirun_command(ranks), sys.executable, FAULTY, plan, *RUN, *flags], folder, code=code)
 
 
 def _check_no_nan_saved(cwd):
@@ -28,11 +28,9 @@ def nan_gradients(outcome, folder, tries, seed):
     for number in range(tries):
         with outcome.attempt():
             cwd = folder / str(number)
-            cwd.mkdir()
             updates = sorted(rng.sample(range(2, 11), 3))
             plan = "nan:" + ",".join(map(str, updates))
-            result = _faulty(cwd, 3, plan, "--total-timesteps", str(12 * 3 * 128), "--sync-check-every", "1")
-            assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+            _faulty(cwd, 3, plan, "--total-timesteps", str(12 * 3 * 128), "--sync-check-every", "1")
             counted = [line["skipped_updates"] for line in metrics(cwd)]
             assert counted == [sum(u <= k for u in updates) for k in range(1, 13)], f"wrong: counted {counted}"
             _check_no_nan_saved(cwd)
@@ -43,9 +41,8 @@ def repeated_nan_gradients(outcome, folder, tries, seed):
     for number in range(tries):
         with outcome.attempt():
             cwd = folder / str(number)
-            cwd.mkdir()
-            result = _faulty(cwd, 2, "nan:" + ",".join(map(str, range(4, 50))))
-            assert result.returncode == 1 and "not finite in 10 updates in a row" in one_line(result)
+            result = _faulty(cwd, 2, "nan:" + ",".join(map(str, range(4, 50))), code=1)
+            assert "not finite in 10 updates in a row" in one_line(result)
             _check_no_nan_saved(cwd)
 
 
@@ -55,9 +52,7 @@ def nan_weights(outcome, folder, tries, seed):
     for number in range(tries):
         with outcome.attempt():
             cwd = folder / str(number)
-            cwd.mkdir()
-            result = _faulty(cwd, 2, "nan_weights")
-            assert result.returncode == 1, f"wrong: exit {result.returncode} {result.stderr}"
+            result = _faulty(cwd, 2, "nan_weights", code=1)
             assert "differ from the others'" in result.stderr or "not finite in 10 updates" in result.stderr
             _check_no_nan_saved(cwd)
 
@@ -67,10 +62,8 @@ def failing_emulators(outcome, folder, tries, seed):
     for number in range(tries):
         with outcome.attempt():
             cwd = folder / str(number)
-            cwd.mkdir()
             steps = ["--total-timesteps", str(60 * 2 * 128), "--envs-per-rank", "4", "--seed", str(seed + number)]
-            result = _faulty(cwd, 2, "emulator:0.0005", *steps)
-            assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+            _faulty(cwd, 2, "emulator:0.0005", *steps)
             lines = metrics(cwd)
             counts = [line["emulator_errors"] for line in lines]
             assert counts == sorted(counts) and counts[-1] > 0, f"wrong: counted {counts}"

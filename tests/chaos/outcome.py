@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import jobs
+
 FAULTS = []
 #: The trainer with an injected fault, which is its first argument.
 FAULTY = str(Path(__file__).parents[1] / "mpi/faults.py")
@@ -72,6 +74,18 @@ class Outcome:
         failures = self.failures
         counts = f"{self.tries:>7,}{failures['lost']:>6}{failures['hung']:>6}{failures['wrong']:>7}"
         return f"{self.name:<62}{counts}{self.worst:>10.2f}"
+
+
+def train_whole(folder, ranks, *flags):
+    """Train the uninterrupted run ``whole``, with which other runs of the folder are compared."""
+    jobs.run(jobs.command(ranks, "pg_mpi.train", "--run-dir", "whole", *flags), folder, code=0)
+
+
+def check_equal(folder, name):
+    """Assert that a run has the newest checkpoint of ``whole``."""
+    assert jobs.newest(folder, name)[1] == jobs.newest(folder, "whole")[1], (
+        f"wrong: the checkpoint of {name} differs from that of the uninterrupted run"
+    )
 
 
 def session(leader):

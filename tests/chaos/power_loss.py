@@ -39,7 +39,7 @@ def lose_power(outcome, folder, tries, seed, command):
     with Mounted(folder / "fs") as mounted:
         mounted.set(record=True)
         for budget in (HALF, WHOLE):
-            assert run(line(command, mounted.folder / "run", budget), folder).returncode == 0
+            run(line(command, mounted.folder / "run", budget), folder, code=0)
         calls = mounted.log()
     there, found = disk.Disk(), {}
     for call in calls:
@@ -83,8 +83,7 @@ def check(place, acknowledged, state):
 
 def resume(place, command, whole):
     """Assert that a state, resumed, ends as the uninterrupted run in ``whole``."""
-    result = run(line(command, place / "run"), place)
-    assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
+    run(line(command, place / "run"), place, code=0)
     assert newest(place)[1] == newest(whole)[1], "wrong: other bits in the end"
     assert updates(place / "run") == [1, 2, 3, 4], "lost: metrics after resuming"
 
@@ -96,7 +95,7 @@ def lost_again_and_again(outcome, folder, tries, seed):
         return
     rng = random.Random(seed)
     for command in ("train", "parts"):
-        assert run(line(command, folder / command / "run"), folder).returncode == 0
+        run(line(command, folder / command / "run"), folder, code=0)
     with Mounted(folder / "fs") as mounted:
         for number in range(tries):
             with outcome.attempt():

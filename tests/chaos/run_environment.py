@@ -21,8 +21,8 @@ def two_trainers(outcome, folder, tries, seed):
             first = start(line, folder)
             wait_for_updates(first, folder, run=f"run-{number}")
             with outcome.recovery():
-                second = run(line, folder)
-            assert second.returncode == 75 and "is in use by" in one_line(second)
+                second = run(line, folder, code=75)
+            assert "is in use by" in one_line(second)
             assert first.poll() is None, "wrong: the first trainer ended"
             end(first)
             finish(first)
@@ -56,8 +56,7 @@ def missing_home(outcome, folder, tries, seed):
         with outcome.attempt():
             env = ["env", "-u", "HOME"] if home is None else ["env", f"HOME={home}"]
             launcher = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--", "pg_mpi.train"]
-            result = run([*env, *launcher, "--run-dir", f"run-{number}", *map(str, RUN)], folder)
-            assert result.returncode == 0, f"wrong: {result.stderr}"
+            run([*env, *launcher, "--run-dir", f"run-{number}", *map(str, RUN)], folder, code=0)
 
 
 @fault("a run folder, or all but it, that cannot be written (root only)", tries=4)
@@ -68,17 +67,15 @@ def read_only_folder(outcome, folder, tries, seed):
     for number in range(tries):
         with outcome.attempt():
             cwd = folder / str(number)
-            cwd.mkdir()
             line = command(2, "pg_mpi.train", "--run-dir", "run", *RUN)
             if number % 2:
-                assert run(line, cwd).returncode == 0
+                run(line, cwd, code=0)
             longer = [*line, "--total-timesteps", "2000"]
             mount = 'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && exec "$@"'
             with outcome.recovery():
-                result = run(["unshare", "--mount", "sh", "-c", mount, "sh", *longer], cwd)
-            assert result.returncode == 1, f"wrong: exit {result.returncode} {result.stderr}"
+                result = run(["unshare", "--mount", "sh", "-c", mount, "sh", *longer], cwd, code=1)
             assert "cannot be written" in one_line(result), f"wrong: {result.stderr}"
-            assert run(longer, cwd).returncode == 0, "wrong: the run does not resume"
+            run(longer, cwd, code=0)
 
 
 @fault("a disk with so little room that a save does not fit (root only)", tries=4, full=20)
@@ -99,8 +96,7 @@ def little_disk_space(outcome, folder, tries, seed):
                 assert result.returncode == 75, f"wrong: exit {result.returncode} {result.stderr}"
                 assert "cannot be written" in one_line(result), f"wrong: {result.stderr}"
             with outcome.recovery():
-                again = run(command(2, "pg_mpi.train", "--run-dir", "out", *RUN), cwd)
-            assert again.returncode == 0, f"wrong: exit {again.returncode} {again.stderr}"
+                run(command(2, "pg_mpi.train", "--run-dir", "out", *RUN), cwd, code=0)
             assert not list((cwd / "out").rglob("*.tmp")), "wrong: a temporary file remains"
 
 
@@ -130,8 +126,7 @@ def full_shm(outcome, folder, tries, seed):
             assert result.returncode == 0 or "pg_mpi: error" in result.stderr or "shm" in result.stderr, (
                 f"wrong: exit {result.returncode} {result.stderr}"
             )
-            again = run(line, folder)
-            assert again.returncode == 0, f"wrong: then exit {again.returncode} {again.stderr}"
+            run(line, folder, code=0)
 
 
 @fault("a wall clock that jumps back", tries=1)
@@ -145,15 +140,14 @@ def backward_clock(outcome, folder, tries, seed):
     for _ in range(tries):
         with outcome.attempt():
             line = [*mpirun_command(2), sys.executable, "-c", code, "--run-dir", "run", *map(str, RUN)]
-            result = run(line, folder)
-            assert result.returncode == 0, f"wrong: {result.stderr}"
+            run(line, folder, code=0)
 
 
 @fault("little memory: starts of a run under address-space limits", tries=8, full=120)
 def little_memory(outcome, folder, tries, seed):
     """One line or success. Below some 330 MB the MPI library or numpy does not start, and says so itself."""
     line = [sys.executable, "-m", "pg_mpi.train", "--run-dir"]
-    assert run([*line, "run", "--total-timesteps", "1000"], folder).returncode == 0
+    run([*line, "run", "--total-timesteps", "1000"], folder, code=0)
     content = newest(folder)[1]
     for number, limit in enumerate(np.linspace(200, 560, tries)):
         with outcome.attempt():

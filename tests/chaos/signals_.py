@@ -6,8 +6,8 @@ import signal
 import sys
 import time
 
-from jobs import STEPS, command, finish, metrics, newest, run, start
-from outcome import FAULTY, fault, gone
+from jobs import STEPS, command, finish, metrics, run, start
+from outcome import FAULTY, check_equal, fault, gone, train_whole
 
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 
@@ -16,17 +16,10 @@ RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--checkpoint-every", 5, "-
 LONG = ["--total-timesteps", 2 * 128 * 60, "--idle-starts", 0]
 
 
-def _check_equal_to_whole(folder, name):
-    assert newest(folder, name)[1] == newest(folder, "whole")[1], (
-        "wrong: the checkpoint differs from the uninterrupted run"
-    )
-
-
 @fault("USR1 at any moment, now and then twice", tries=10, full=60)
 def usr1_at_any_moment(outcome, folder, tries, seed):
     rng = random.Random(seed)
-    whole = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
-    assert whole.returncode == 0, whole.stderr
+    train_whole(folder, 2, *RUN, *LONG)
     number = 0
     while outcome.tries < tries:
         with outcome.attempt():
@@ -45,12 +38,11 @@ def usr1_at_any_moment(outcome, folder, tries, seed):
             gone(job.pid)
             assert ended.returncode in (0, 75), f"wrong: exit {ended.returncode} {ended.stderr}"
             if ended.returncode == 0:
-                _check_equal_to_whole(folder, name)
+                check_equal(folder, name)
                 number += 1
     with outcome.attempt():
-        result = run(command(2, "pg_mpi.train", "--run-dir", f"run-{number}", *RUN, *LONG), folder)
-        assert result.returncode == 0, f"wrong: exit {result.returncode} {result.stderr}"
-        _check_equal_to_whole(folder, f"run-{number}")
+        run(command(2, "pg_mpi.train", "--run-dir", f"run-{number}", *RUN, *LONG), folder, code=0)
+        check_equal(folder, f"run-{number}")
 
 
 def _wait_for_lock(lock, before, job):
@@ -68,8 +60,7 @@ PHASES = ("wait", "allreduce", "gradient", "optimizer", "inference", "record")
 def usr1_in_each_phase(outcome, folder, tries, seed):
     """Signals to one rank. For the phases of the emulator loop see tests/unit/test_stop.py."""
     flags = ["--total-timesteps", 2 * 128 * 4, "--checkpoint-every", 1]
-    whole = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *flags), folder)
-    assert whole.returncode == 0, whole.stderr
+    train_whole(folder, 2, *RUN, *flags)
     for number, (phase, count) in zip(range(tries), itertools.cycle(itertools.product(PHASES, (1, 2)))):
         with outcome.attempt():
             args = ["--run-dir", f"run-{number}", *RUN, *flags]
@@ -79,16 +70,14 @@ def usr1_in_each_phase(outcome, folder, tries, seed):
             assert ended.returncode == 75, f"wrong: exit {ended.returncode} in {phase} {ended.stderr}"
             updates = len(metrics(folder, f"run-{number}"))
             assert 1 <= updates <= 2, f"wrong: {updates} updates, signalled in {phase} of the second"
-            again = run(command(2, "pg_mpi.train", *args), folder)
-            assert again.returncode == 0, f"wrong: exit {again.returncode} {again.stderr}"
-            _check_equal_to_whole(folder, f"run-{number}")
+            run(command(2, "pg_mpi.train", *args), folder, code=0)
+            check_equal(folder, f"run-{number}")
 
 
 @fault("walltimes of any length", tries=6, full=30)
 def random_walltimes(outcome, folder, tries, seed):
     rng = random.Random(seed)
-    whole = run(command(2, "pg_mpi.train", "--run-dir", "whole", *RUN, *LONG), folder)
-    assert whole.returncode == 0, whole.stderr
+    train_whole(folder, 2, *RUN, *LONG)
     number = 0
     while outcome.tries < tries:
         with outcome.attempt():
@@ -98,5 +87,5 @@ def random_walltimes(outcome, folder, tries, seed):
                 ended = run([*line, "--idle-starts", "0"], folder, limit=limit + 20)
             assert ended.returncode in (0, 75), f"wrong: exit {ended.returncode} {ended.stderr}"
             if ended.returncode == 0:
-                _check_equal_to_whole(folder, name)
+                check_equal(folder, name)
                 number += 1

@@ -11,6 +11,7 @@ from jobs import ranks_of
 from outcome import session
 
 from pg_mpi.files import checkpoint_folder
+from pg_mpi.mpi.launch import launcher
 
 
 def mpirun_of(job):
@@ -22,10 +23,7 @@ def kill_session(job):
     """Kill all remaining processes of a job."""
     for leader in (job.pid, getattr(job, "mpirun", job.pid)):
         while session(leader):
-            for entry in Path("/proc").glob("[0-9]*"):
-                with contextlib.suppress(OSError):
-                    if os.getsid(int(entry.name)) == leader:
-                        os.kill(int(entry.name), signal.SIGKILL)
+            launcher.kill_session(leader)
             time.sleep(0.1)
 
 

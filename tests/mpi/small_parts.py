@@ -1,4 +1,4 @@
-"""``pg_mpi.train`` with at most two envs and two replay buffers in a part of a checkpoint; used by test_parts.py.
+"""``pg_mpi.train`` with at most two envs and two replay buffers in a part; used by test_parts.py and tests/chaos.
 
 Usage: [FAULT] [train arguments], with a fault of faults.py.
 """

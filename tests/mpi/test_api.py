@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from jobs import CARTPOLE, ROOT, SMALL, command, metrics, newest, run, train
+from jobs import CARTPOLE, ROOT, SMALL, command, metrics, newest, printed, run, train
 
 from pg_mpi import __main__, api
 from pg_mpi.config.errors import UsageError
@@ -44,7 +44,7 @@ def by_command(tmp_path_factory):
 def test_training_on_ranks_equals_the_command_line(tmp_path, by_command):
     (tmp_path / "script.py").write_text(SCRIPT.replace("SETTINGS", repr(SETTINGS)))
     line = [*command(2, "x")[:-2], "-m", "mpi4py", "script.py"]
-    result = run(line, tmp_path, PYTHONPATH=str(ROOT), code=0)
+    result = run(line, tmp_path, code=0)
     assert result.stdout.splitlines().count("run") == 2
     assert theta(tmp_path).tobytes() == theta(by_command).tobytes()
 
@@ -90,11 +90,10 @@ def test_bad_use_raises_one_line(tmp_path):
 def test_pg_mpi_runs_the_modules(by_command):
     flags = ["evaluate", "run", "--games", "2", "--json"]
     one, two = (
-        run([*map(str, start), *flags], by_command)
+        run([*map(str, start), *flags], by_command, code=0)
         for start in ([*command(2, "pg_mpi")], [sys.executable.replace("python", "pg-mpi")])
     )
-    assert one.returncode == two.returncode == 0, one.stderr + two.stderr
-    scores = [json.loads(result.stdout.splitlines()[-1])["scores"] for result in (one, two)]
+    scores = [printed(result)["scores"] for result in (one, two)]
     assert scores[0] == scores[1]
 
 
@@ -121,5 +120,5 @@ def test_notebook_runs(tmp_path):
     script = "\n".join([*cells, "print(scores)"])
     assert script.count("475") == 1
     (tmp_path / "cells.py").write_text(script.replace("475", "150"))
-    result = run([sys.executable, "cells.py"], tmp_path, PYTHONPATH=str(ROOT), MPLBACKEND="agg", code=0)
-    assert np.mean(json.loads(result.stdout.splitlines()[-1])) > 100
+    result = run([sys.executable, "cells.py"], tmp_path, MPLBACKEND="agg", code=0)
+    assert np.mean(printed(result)) > 100

@@ -55,7 +55,6 @@ def test_too_few_ranks_left_checkpoint_and_exit_75(tmp_path):
 def test_reproducible_run_is_equal_after_losing_a_rank(tmp_path):
     """With --reproducible a run that loses a rank gives the same checkpoint and metrics as one on one rank."""
     whole, shrunk = tmp_path / "whole", tmp_path / "shrunk"
-    whole.mkdir(), shrunk.mkdir()
     flags = ["--reproducible", "--num-steps", 32, "--total-timesteps", 4 * 3 * 2 * 32, "--envs-per-rank"]
     train(1, whole, *PONG, *flags, 6)
     killed = [*FAULTS, "kill:wait,1"]  # with a round that is played and not learned

@@ -2,13 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import CARTPOLE, ROOT, STEPS, command, newest, one_line, run, train, train_and_resume, train_here
+from jobs import CARTPOLE, STEPS, command, newest, one_line, printed, run, train, train_and_resume, train_here, without
 
 from pg_mpi import evaluate
 from pg_mpi.evaluate import interval
@@ -17,13 +15,6 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import evaluations
 from pg_mpi.run.trained_policy import TrainedPolicy, find
 
-WITHOUT_MPI = """
-import sys, runpy
-sys.modules["mpi4py.MPI"] = None  # as if no MPI library were installed
-sys.argv = ["evaluate", *sys.argv[1:]]
-runpy.run_module("pg_mpi.evaluate", run_name="__main__")
-"""
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -31,11 +22,6 @@ def trained(tmp_path_factory):
     flags = ["--envs-per-rank", 2, "--actions", "NOOP,RIGHT,LEFT", "--max-frames", 800, "--total-timesteps", 1]
     train_here("--run-dir", folder / "run", *STEPS, *flags)
     return folder
-
-
-def json_output(result):
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
 
 
 def evaluated_here(capsys, path, *args):
@@ -47,7 +33,7 @@ def evaluated_here(capsys, path, *args):
 
 def test_games_do_not_depend_on_the_number_of_ranks(trained, capsys):
     single, _ = evaluated_here(capsys, trained / "run", "--games", 5)
-    distributed = json_output(run(command(3, "pg_mpi.evaluate", "run", "--games", 5, "--json"), trained))
+    distributed = printed(run(command(3, "pg_mpi.evaluate", "run", "--games", 5, "--json"), trained, code=0))
     assert single["scores"] == distributed["scores"] and distributed["ranks"] == 3
     assert {"games", "mean", "median", "ci95", "sticky", "greedy"} <= single.keys()
     assert (single["games"], single["sticky"], single["greedy"]) == (5, 0.25, False)
@@ -61,11 +47,12 @@ def test_run_folder_stores_the_last_evaluation(trained, capsys):
         return json.loads((trained / "run" / "evaluation.json").read_text(encoding="utf-8"))
 
     video = str(trained / "run" / "game.mp4")
-    printed = json_output(run(command(1, "pg_mpi.evaluate", "run", "--games", 1, "--video", video, "--json"), trained))
-    assert stored() == printed | {"checkpoint": os.path.basename(printed["checkpoint"]), "video": "game.mp4"}
+    line = command(1, "pg_mpi.evaluate", "run", "--games", 1, "--video", video, "--json")
+    result = printed(run(line, trained, code=0))
+    assert stored() == result | {"checkpoint": os.path.basename(result["checkpoint"]), "video": "game.mp4"}
     evaluated_here(capsys, trained / "run", "--games", 1, "--seed", 1, "--video", trained / "game.gif")
     assert stored()["seed"] == 1 and stored()["video"] is None, "the video is outside the run folder"
-    evaluated_here(capsys, trained / printed["checkpoint"], "--games", 1, "--seed", 2)
+    evaluated_here(capsys, trained / result["checkpoint"], "--games", 1, "--seed", 2)
     assert stored()["seed"] == 1, "a checkpoint file is not a run folder"
 
 
@@ -74,7 +61,6 @@ def test_evaluations_keep_the_best_checkpoint_and_change_no_bits(tmp_path):
     flags = [*CARTPOLE, "--keep-checkpoints", 1, "--evaluate-every", 2]
     whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(3 * 1024, 8 * 1024))
     plain = tmp_path / "plain"
-    plain.mkdir()
     train(2, plain, *flags[:-2], "--total-timesteps", 8 * 1024)
     assert newest(plain)[1] == newest(whole)[1] and not (plain / "run" / "evaluations.json").exists()
 
@@ -84,11 +70,11 @@ def test_evaluations_keep_the_best_checkpoint_and_change_no_bits(tmp_path):
     best = max(found, key=lambda each: (each["score"], each["env_steps"]))
     kept = {os.path.basename(path) for path in checkpoint_folder.candidates(str(whole / "run"))}
     assert {best["checkpoint"], os.path.basename(newest(whole)[0])} <= kept and len(kept) <= 2
-    played = json_output(run(command(2, "pg_mpi.evaluate", "run", "--best", "--games", 2, "--json"), whole))
+    played = printed(run(command(2, "pg_mpi.evaluate", "run", "--best", "--games", 2, "--json"), whole, code=0))
     assert os.path.basename(played["checkpoint"]) == best["checkpoint"]
 
-    refused = run(command(1, "pg_mpi.evaluate", "run", "--best", "--games", 1), plain)
-    assert refused.returncode == 2 and "train with --evaluate-every" in one_line(refused)
+    refused = run(command(1, "pg_mpi.evaluate", "run", "--best", "--games", 1), plain, code=2)
+    assert "train with --evaluate-every" in one_line(refused)
 
 
 def test_the_score_of_an_evaluation_is_that_of_its_games(trained, monkeypatch):
@@ -109,15 +95,14 @@ def test_games_without_sticky_actions_differ_by_random_no_ops(tmp_path, monkeypa
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     arrays["theta"] = np.random.default_rng(0).normal(size=arrays["theta"].size).astype(np.float32)
     checkpoint_file.save(str(tmp_path / "random.npz"), arrays, facts)
-    result, printed = evaluated_here(capsys, "random.npz", "--games", 6, "--sticky", 0, "--greedy")
-    assert "up to 30 random no-ops" in printed
+    result, said = evaluated_here(capsys, "random.npz", "--games", 6, "--sticky", 0, "--greedy")
+    assert "up to 30 random no-ops" in said
     assert len(set(result["scores"])) > 1, "all games are the same"
 
 
 def test_evaluation_runs_without_mpi(trained):
-    line = [sys.executable, "-c", WITHOUT_MPI, "run", "--games", "2", "--json"]
-    result = run(line, trained)
-    assert len(json_output(result)["scores"]) == 2
+    line = without(["mpi4py.MPI"], "pg_mpi.evaluate", "run", "--games", 2, "--json")
+    assert len(printed(run(line, trained, code=0))["scores"]) == 2
 
 
 def test_video_needs_no_display(trained, tmp_path):
@@ -140,8 +125,6 @@ def test_interval_is_the_normal_95_percent_interval():
     assert interval([4, 4, 4]) == [4.0, 4.0]
 
 
-def test_help_needs_no_mpi():
-    code = "import sys; sys.modules['mpi4py'] = None; sys.argv[1:] = ['--help']; import runpy; "
-    code += "runpy.run_module('pg_mpi.evaluate', run_name='__main__')"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, cwd=ROOT)
-    assert result.returncode == 0 and "--greedy" in result.stdout, result.stderr
+def test_help_needs_no_mpi(tmp_path):
+    result = run(without(["mpi4py"], "pg_mpi.evaluate", "--help"), tmp_path, code=0)
+    assert "--greedy" in result.stdout

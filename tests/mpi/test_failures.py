@@ -85,8 +85,7 @@ def test_non_finite_gradient_is_skipped_on_all_ranks(tmp_path):
 def test_ten_non_finite_gradients_in_a_row_end_the_job(tmp_path):
     updates = ",".join(map(str, range(3, 40)))
     extra = ["--envs-per-rank", 1, "--checkpoint-every", "2"]
-    result = run_with_fault(tmp_path, f"nan:{updates}", ranks=2, extra=extra)
-    assert result.returncode == 1
+    result = run_with_fault(tmp_path, f"nan:{updates}", ranks=2, extra=extra, code=1)
     assert "the gradient was not finite in 10 updates in a row, the last of them update 12" in one_line(result)
     arrays, facts = checkpoint_file.load(newest(tmp_path)[0])
     assert facts["counters"]["update"] == 10 and np.isfinite(arrays["theta"]).all()
@@ -129,8 +128,7 @@ def test_repeated_emulator_failures_end_the_job(tmp_path):
 @pytest.mark.parametrize("size, path", [(30_000, "run/checkpoints/step-"), (300, "run")])
 def test_full_disk_ends_the_job_with_one_line(tmp_path, size, path):
     extra = ["--hidden", "100", "--total-timesteps", "4000", "--checkpoint-every", "3"]
-    result = run_with_fault(tmp_path, f"disk:{size}", extra=extra)
-    assert result.returncode == 1
+    result = run_with_fault(tmp_path, f"disk:{size}", extra=extra, code=1)
     line = one_line(result)
     assert path in line and "cannot be written (File too large): fix that" in line
     assert not list(tmp_path.glob("run/**/*.tmp")), "a temporary file remains"

@@ -47,7 +47,6 @@ def test_resume_is_bit_exact(tmp_path):
 def test_any_number_of_ranks_resumes_parts(tmp_path):
     """Three ranks write parts, one rank one file, two ranks parts: in the end the run equals that of one rank."""
     whole, dealt = tmp_path / "whole", tmp_path / "dealt"
-    whole.mkdir(), dealt.mkdir()
     flags = [*CARTPOLE, "--reproducible"]
     train(1, whole, *flags, "--envs-per-rank", 18, "--total-timesteps", 4 * ON_3)
     found = []
@@ -63,14 +62,13 @@ def test_any_number_of_ranks_resumes_parts(tmp_path):
 def test_parts_after_the_loss_of_a_rank(tmp_path):
     """The envs of rank 0 are dealt to the others, so they are not in order in the parts."""
     whole, shrunk = tmp_path / "whole", tmp_path / "shrunk"
-    whole.mkdir(), shrunk.mkdir()
     flags = [*CARTPOLE, *EACH, "--reproducible", "--total-timesteps"]
     train(3, whole, *flags, 6 * ON_3)
     launcher, *line = command(
         3, "small_parts", "kill:record,0", "--run-dir", "run", *SMALL, *flags, 5 * ON_3, "--elastic"
     )
-    result = run([launcher, "--with-ft", "ulfm", *line], shrunk)
-    assert result.returncode == 0 and "lost rank 0 of 3: 2 left" in result.stdout, result.stdout + result.stderr
+    result = run([launcher, "--with-ft", "ulfm", *line], shrunk, code=0)
+    assert "lost rank 0 of 3: 2 left" in result.stdout, result.stdout + result.stderr
     path, _ = newest(shrunk)
     layout = Layout.of(checkpoint_file.load(path)[1])
     assert layout == Layout(envs=18, ranks=2, group=1)
@@ -124,8 +122,7 @@ def test_no_checkpoint_with_usable_parts_is_an_error_that_leaves_all_files(tmp_p
 def test_error_of_one_writer_is_one_line_and_keeps_the_older_checkpoint(tmp_path):
     """From the second update on rank 1 can write no file of the size of a part."""
     flags = [*CARTPOLE, *EACH, "--checkpoint-every", 2, "--total-timesteps", 10**7]
-    result = run(command(2, "small_parts", "small files", "--run-dir", "run", *SMALL, *flags), tmp_path)
-    assert result.returncode == 1
+    result = run(command(2, "small_parts", "small files", "--run-dir", "run", *SMALL, *flags), tmp_path, code=1)
     message = one_line(result)
     assert "ranks-000001-000001-of-2.npz cannot be written (File too large)" in message, message
     assert message.endswith("resume from the beginning (there is no checkpoint)")

@@ -11,7 +11,6 @@ import time
 import pytest
 from jobs import (
     CARTPOLE,
-    ROOT,
     SMALL,
     STEPS,
     command,
@@ -71,7 +70,6 @@ def test_exploration_resume_is_bit_exact(tmp_path, monkeypatch):
 def test_killed_run_resumes_bit_exact(tmp_path):
     """mpirun is killed three times during training. No saved update is lost, and the last checkpoint is the same."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    whole.mkdir(), killed.mkdir()
     flags = [*ROLLOUTS, "--checkpoint-every", "3", "--total-timesteps", "9000"]
     train(2, whole, *flags)
     line = command(2, "pg_mpi.train", "--run-dir", "run", "--hidden", 16, "--update-epochs", 2, *flags)
@@ -139,11 +137,9 @@ def test_signal_saves_a_checkpoint_and_the_next_start_resumes(tmp_path, line, nu
 def test_round_discarded_by_a_signal_is_played_again(tmp_path):
     """A signal discards a long round. The log gives the time until the save, and the resumed run is bit-exact."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir(), resumed.mkdir()
-    slow = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     flags = [*SMALL, "--env-id", "own_envs:Slow", "--num-steps", 400, "--envs-per-rank", 1, "--total-timesteps", 1600]
     line = command(2, "pg_mpi.train", "--run-dir", "run", *flags)
-    process = start(line, resumed, **slow)
+    process = start(line, resumed)
     wait_for_updates(process, resumed)
     time.sleep(0.2)
     process.send_signal(signal.SIGUSR1)
@@ -151,8 +147,8 @@ def test_round_discarded_by_a_signal_is_played_again(tmp_path):
     assert result.returncode == 75, result.stdout + result.stderr
     assert len(metrics(resumed)) == 1, "the interrupted round was completed"
     assert re.search(r"Checkpoint saved [\d.]+ s later", result.stdout)
-    train(2, resumed, *flags, **slow)
-    train(2, whole, *flags, **slow)
+    train(2, resumed, *flags)
+    train(2, whole, *flags)
     assert newest(whole)[1] == newest(resumed)[1]
     assert deterministic(whole) == deterministic(resumed)
 

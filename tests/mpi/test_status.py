@@ -3,11 +3,10 @@
 import os
 import signal
 import sys
-import time
 
 import pytest
 from folders import write_run
-from jobs import CARTPOLE, ROOT, SMALL, command, end, finish, run, start
+from jobs import CARTPOLE, ROOT, SMALL, command, end, finish, run, start, wait_for_updates
 
 from pg_mpi.status import Run, line_of
 
@@ -15,7 +14,7 @@ FLAGS = [*CARTPOLE, *SMALL, "--run-dir", "run"]
 
 
 def status(folder, *runs):
-    result = run([sys.executable, "-m", "pg_mpi.status", *runs], folder, PYTHONPATH=str(ROOT), code=0)
+    result = run([sys.executable, "-m", "pg_mpi.status", *runs], folder, code=0)
     return result.stdout.splitlines()
 
 
@@ -24,10 +23,7 @@ def begin(folder, *flags):
     path = folder / "run" / "metrics.jsonl"
     before = path.read_text().count("\n") if path.exists() else 0
     job = start(command(1, "pg_mpi.train", *FLAGS, *flags), folder)
-    deadline = time.monotonic() + 60
-    while not path.exists() or path.read_text().count("\n") < before + 2:
-        assert time.monotonic() < deadline and job.poll() is None
-        time.sleep(0.05)
+    wait_for_updates(job, folder, before + 2)
     return job
 
 
@@ -83,6 +79,5 @@ def test_damaged_runs_do_not_hide_the_others(tmp_path):
 
 
 def test_no_run_is_one_line(tmp_path):
-    result = run([sys.executable, "-m", "pg_mpi.status", "none"], tmp_path, PYTHONPATH=str(ROOT))
-    assert result.returncode == 2
+    result = run([sys.executable, "-m", "pg_mpi.status", "none"], tmp_path, code=2)
     assert result.stderr == "pg_mpi: error: none holds no config.json: give run folders, such as runs/*\n"

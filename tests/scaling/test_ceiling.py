@@ -2,24 +2,18 @@
 
 import dataclasses
 import json
-import sys
 
 import numpy as np
 import pytest
-from jobs import SMALL, one_line, refusal, run
+from jobs import SMALL, one_line, printed, tool
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi.world import World
 from scaling.measure.ceiling import breakdown, parts, stubs
-from scaling.measure.ceiling.__main__ import main
 
 KEYS = {"emulator_sps", "play_sps", "train_sps", "play_ratio", "ratio", "ranks", "preset", "parts", "seconds"}
 KEYS |= {"repeats", "startup_s", "commit", "command", "versions", "cpu", "env_steps"}
 QUICK = ["--seconds", "0.05", "--repeats", "1", "--json", *SMALL, "--max-frames", "1200"]
-
-
-def ceiling(cwd, *args):
-    return run([sys.executable, "-m", "scaling.measure.ceiling", *map(str, args)], cwd)
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +130,10 @@ def test_costs_and_ratios_by_hand():
 
 @pytest.mark.parametrize("ranks, flags", [(1, ["--sync", "steps", "--num-steps", "512"]), (2, ["--out", "new/folder"])])
 def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
-    result = ceiling(tmp_path, "--ranks", ranks, *QUICK, *flags)
-    assert result.returncode == 0, result.stderr
+    result = tool("measure.ceiling", tmp_path, "--ranks", ranks, *QUICK, *flags)
     lines = result.stdout.splitlines()
     assert [line.startswith("{") for line in lines] == [False] * (len(lines) - 1) + [True]
-    found = json.loads(lines[-1])
+    found = printed(result)
     assert found.keys() >= KEYS
     assert (found["ranks"], found["preset"], found["seconds"], found["repeats"]) == (ranks, "default", 0.05, 1)
     assert [row["part"] for row in found["parts"]] == [name for name, *_ in breakdown.PARTS]
@@ -152,19 +145,6 @@ def test_measurement_writes_consistent_results(tmp_path, ranks, flags):
         assert json.loads((tmp_path / "new/folder/ceiling.json").read_text()) == found
 
 
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        (["--seconds", "0"], "--seconds must be a finite number above 0"),
-        (["--run-dir", "here"], "--run-dir does not apply here"),
-        (["--reproducible"], "--reproducible does not apply here"),
-    ],
-)
-def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
-    monkeypatch.chdir(tmp_path)
-    assert message in refusal(main, *args) and not list(tmp_path.iterdir())
-
-
 def test_error_of_the_ranks_is_one_line(tmp_path):
-    result = ceiling(tmp_path, "--ranks", "1", "--resume", "nowhere")
-    assert result.returncode == 2 and "--resume nowhere: no checkpoint is there" in one_line(result)
+    result = tool("measure.ceiling", tmp_path, "--ranks", 1, "--resume", "nowhere", code=2)
+    assert "--resume nowhere: no checkpoint is there" in one_line(result)

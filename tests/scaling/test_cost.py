@@ -1,11 +1,8 @@
 """``scaling.measure.cost``: the cost of a flag as the ratio of the times of paired runs."""
 
-import json
-import sys
-
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, refusal, run
+from jobs import SMALL, STEPS, printed, refusal, tool
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files.atomic_file import write_json
@@ -19,15 +16,9 @@ from scaling.measure.timed_run import check_whole
 SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--repeats", 2]
 
 
-def cost(cwd, *args):
-    return run([sys.executable, "-m", "scaling.measure.cost", *map(str, args)], cwd)
-
-
 def test_flag_is_measured_in_pairs_of_runs(tmp_path):
     flags = ["--of=--elastic --update-epochs 4", "--steps-per-rank", 1500, "--out", "out", "--json"]
-    result = cost(tmp_path, *flags, *SHORT)
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout.splitlines()[-1])
+    found = printed(tool("measure.cost", tmp_path, *flags, *SHORT))
     pairs = [row["with"] / row["without"] for row in found["rows"]]
     assert found == {"rows": found["rows"], **ratio(pairs)} and len(pairs) == 2 and min(pairs) > 0
     rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 1)
@@ -41,8 +32,8 @@ def test_incomplete_and_too_short_runs_are_refused(tmp_path):
     check_whole(lines, 800)
     with pytest.raises(RuntimeError, match="800 of 801 steps in 600 s"):
         check_whole(lines, 801)
-    short = cost(tmp_path, "--of=--trace", "--steps-per-rank", 1, *SHORT)
-    assert short.returncode == 1 and "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]
+    short = tool("measure.cost", tmp_path, "--of=--trace", "--steps-per-rank", 1, *SHORT, code=1)
+    assert "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -78,18 +69,3 @@ def test_interval_covers_the_ratio_in_95_percent_of_samples():
         for low, high in (ratio(1.05 * np.exp(0.1 * rng.standard_normal(5)))["ci95"] for _ in range(2000))
     ]
     assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        ([], "the following arguments are required: --of"),
-        (["--of=--trase"], "unknown argument --trase (did you mean --trace?)"),
-        (["--of=--trace", "--repeats", "1"], "--repeats must be a whole number of at least 2"),
-        (["--of=--run-dir x"], "--run-dir does not apply here"),
-        (['--of="'], "--of must be flags as in a shell (No closing quotation)"),
-    ],
-)
-def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
-    monkeypatch.chdir(tmp_path)
-    assert message in refusal(main, *args) and not list(tmp_path.iterdir())

@@ -2,11 +2,10 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
-from jobs import refusal, run
+from jobs import printed, refusal, tool
 
 from pg_mpi.files.csv_table import write_csv
 from scaling.csv_io import read_csv
@@ -16,16 +15,11 @@ from scaling.model.fit import main
 RANKS = [1, 2, 4, 8, 16, 32]
 
 
-def fit(cwd, *args):
-    return run([sys.executable, "-m", "scaling.model.fit", *map(str, args)], cwd)
-
-
 def test_linear_extrapolation_to_44000_steps_per_second(tmp_path):
     """The line 746 + 336 N steps/s of the 2016 blog story, measured on 1 to 16 cores, gives 128.7 cores."""
     points = ",".join(f"{n}:{746 + 336 * n}" for n in (1, 2, 4, 8, 16))
-    result = fit(tmp_path, points, "--target", 44000, "--json", "--out", ".")
-    assert result.returncode == 0, result.stderr
-    line, amdahl, usl = json.loads(result.stdout.splitlines()[-1])["fits"]
+    result = tool("model.fit", tmp_path, points, "--target", 44000, "--json", "--out", ".")
+    line, amdahl, usl = printed(result)["fits"]
     assert line["parameters"]["a"]["value"] == pytest.approx(746)
     assert line["parameters"]["b"]["value"] == pytest.approx(336)
     assert line["needed"][0]["ranks"] == 129
@@ -39,8 +33,8 @@ def test_linear_extrapolation_with_the_measured_speed_of_one_core(tmp_path):
     """With the 440 steps/s of one core, not the 1,082 of the line, the fit differs and its interval is wide."""
     ranks = np.array([1, 2, 4, 8, 16])
     sps = np.array([440, *(746 + 336 * ranks[1:])])
-    result = fit(tmp_path, ",".join(f"{n}:{x}" for n, x in zip(ranks, sps)), "--target", 44000, "--json")
-    line = json.loads(result.stdout.splitlines()[-1])["fits"][0]
+    result = tool("model.fit", tmp_path, ",".join(f"{n}:{x}" for n, x in zip(ranks, sps)), "--target", 44000, "--json")
+    line = printed(result)["fits"][0]
     slope, intercept = np.polyfit(ranks, sps, 1, w=1 / sps)  # least squares of relative errors
     assert line["parameters"]["a"]["value"] == pytest.approx(intercept, rel=1e-3)
     assert line["parameters"]["b"]["value"] == pytest.approx(slope, rel=1e-3)
@@ -125,19 +119,3 @@ def test_bad_files_are_refused_with_one_line(tmp_path, content):
 def test_sweep_without_points_is_refused(tmp_path):
     (tmp_path / "sweep.csv").write_text("# pg_mpi sweep 1\nranks,sps\n")
     assert "sweep.csv contains no point" in refusal(main, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        (["nowhere"], "no file or folder nowhere"),
-        (["1:440,two:880"], "POINTS must be ranks:steps/s pairs"),
-        (["0:440"], "POINTS must be ranks:steps/s pairs"),
-        (["1:440,1e200:850"], "a whole number of at least 1 and at most 1,000,000,000"),
-        (["1:1e-300,2:1e300"], "a finite number at least 1e-06 and at most 1e+15"),
-        (["1:440,2:880", "--target", "-1"], "--target must be a finite number above 0"),
-        (["1:440", "--tagret", "1"], "unknown argument --tagret (did you mean --target?)"),
-    ],
-)
-def test_bad_input_is_refused_with_one_line(args, message):
-    assert message in refusal(main, *args)

@@ -2,12 +2,11 @@
 
 import dataclasses
 import json
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import SMALL, command, refusal, run
+from jobs import SMALL, command, printed, refusal, run, tool
 
 from scaling.model.exchange import Network, allreduce
 from scaling.model.predict import probe
@@ -168,19 +167,14 @@ def test_growth_exponent_of_touched_rows(monkeypatch):
     assert 0.4 < probe.growth(policy, list(mixed)) < 0.9
 
 
-def run_predict(cwd, *args):
-    return run([sys.executable, "-m", "scaling.model.predict", *map(str, args)], cwd)
-
-
 def test_prediction_from_a_real_run(tmp_path, monkeypatch):
     flags = ["--run-dir", "run", *SMALL, "--max-frames", "800", "--total-timesteps", "4000"]
     run(command(2, "pg_mpi.train", *flags), tmp_path, code=0)
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     with open(tmp_path / "run/metrics.jsonl", "a") as file:
         file.write('{"update": 99')  # an incomplete line, as while the run trains
-    found = run_predict(tmp_path, "--run", "run", "--ranks", "1,2,10000", "--warmup", 0, "--out", "out", "--json")
-    assert found.returncode == 0, found.stderr
-    rows = json.loads(found.stdout.splitlines()[-1])["rows"]
+    words = ["--run", "run", "--ranks", "1,2,10000", "--warmup", 0, "--out", "out", "--json"]
+    rows = printed(tool("model.predict", tmp_path, *words))["rows"]
     assert [row["ranks"] for row in rows] == [1, 2, 10_000]
     span = lines[-1]["wall_s"] - lines[0]["wall_s"]
     measured = (lines[-1]["env_steps"] - lines[0]["env_steps"]) / span
@@ -198,22 +192,6 @@ def test_prediction_from_a_real_run(tmp_path, monkeypatch):
     config["starts"][-1]["mpi"] = None
     (tmp_path / "run/config.json").write_text(json.dumps(config))
     assert "has no config.json and checkpoint of this version" in refusal(main, *last)
-
-
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        ([], "give --run RUN, the folder of a run"),
-        (["--sweep", "."], ". contains no run on 1 ranks"),
-        (["--run", "nowhere"], "nowhere has no metrics.jsonl"),
-        (["--run", ".", "--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
-        (["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),
-        (["--run", ".", "--network", "doctor=x"], "x is not a report of the doctor"),
-    ],
-)
-def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
-    monkeypatch.chdir(tmp_path)
-    assert message in refusal(main, *args)
 
 
 @pytest.mark.parametrize(

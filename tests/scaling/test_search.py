@@ -4,11 +4,10 @@ import contextlib
 import json
 import signal
 import sys
-import time
 
 import matplotlib.figure
 import pytest
-from jobs import CARTPOLE, SMALL, finish, refusal, run, start
+from jobs import CARTPOLE, SMALL, finish, refusal, run, start, wait_for_updates
 
 from scaling.pictures import score_curves
 from scaling.score import learning_curves, search
@@ -126,10 +125,7 @@ def test_failed_run_loses_no_other(tmp_path):
 def test_signal_ends_the_runs(tmp_path):
     line = command(tmp_path, "--steps", "1e8", common=COMMON, **{"try": {"a": ""}})
     job = start(line, tmp_path, TMPDIR=str(tmp_path))
-    deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in tmp_path.glob("*/run/metrics.jsonl")):
-        assert time.monotonic() < deadline, "no update"
-        time.sleep(0.2)
+    wait_for_updates(job, tmp_path, run="*/run")
     job.send_signal(signal.SIGTERM)
     assert finish(job, 30).returncode == 75
     assert not list(tmp_path.glob("*/run")) and not (tmp_path / "out.jsonl").exists()

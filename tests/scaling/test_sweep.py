@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from jobs import SMALL, STEPS, one_line, refusal, run
+from jobs import SMALL, STEPS, one_line, printed, refusal, run, tool
 
 from scaling.csv_io import read_csv
 from scaling.sweep import flags_of, main, prepare
@@ -12,18 +12,11 @@ from scaling.sweep import flags_of, main, prepare
 SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--seconds", "3", "--warmup", "1.5"]
 
 
-def sweep(cwd, *args, limit=90):
-    return run([sys.executable, "-m", "scaling.sweep", *map(str, args)], cwd, limit)
-
-
 def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
-    first = sweep(tmp_path, "--ranks", "1", "--out", "out", *SHORT)
-    assert first.returncode == 0, first.stderr
+    tool("sweep", tmp_path, "--ranks", 1, "--out", "out", *SHORT)
     point = tmp_path / "out/ranks-000001-0.json"
     point.write_text(json.dumps(json.loads(point.read_text()) | {"sps": 123.0}))
-    result = sweep(tmp_path, "--ranks", "2,1", "--out", "out", "--target", "1e9", "--json", *SHORT)
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout.splitlines()[-1])
+    found = printed(tool("sweep", tmp_path, "--ranks", "2,1", "--out", "out", "--target", "1e9", "--json", *SHORT))
     assert [row["ranks"] for row in found["rows"]] == [1, 2] and found["failed"] == []
     one, two = found["rows"]
     assert one["sps"] == 123, "an existing point was measured again"
@@ -59,31 +52,15 @@ def test_failed_point_is_reported_and_others_are_measured(tmp_path):
     (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 7\nshift 2\nexec "$@"\n')
     (tmp_path / "launcher").chmod(0o755)
     strong = ["--mode", "strong", "--envs-per-rank", 1, "--out", "out"]
-    result = sweep(tmp_path, "--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT, *strong)
-    assert result.returncode == 1 and one_line(result).startswith("3 ranks: exit code 7")
-    found = json.loads(result.stdout.splitlines()[-1])
+    flags = ["--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT]
+    result = tool("sweep", tmp_path, *flags, *strong, code=1)
+    assert one_line(result).startswith("3 ranks: exit code 7")
+    found = printed(result)
     assert found["failed"] == [3] and [row["ranks"] for row in found["rows"]] == [1]
     point = json.loads((tmp_path / "out/ranks-000001-0.json").read_text())
     assert point["sps"] / point["updates_per_s"] == pytest.approx(3 * 128)
     args = prepare(["--ranks", "2,4", "--mode", "strong", "--envs-per-rank", "3"])
     assert [flags_of(args, ranks)[-2:] for ranks in (2, 4)] == [["--envs-per-rank", "6"], ["--envs-per-rank", "3"]]
-
-
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        (["--ranks", "0,1"], "--ranks must be whole numbers from 1 to 1,000,000"),
-        (["--mode", "strnog"], "--mode must be one of weak, strong (did you mean strong?)"),
-        (["--ranks", "2,3", "--mode", "strong"], "evenly among 2 ranks: remove it from --ranks"),
-        (["--hosts", "nowhere"], "the host file nowhere cannot be read"),
-        (["--max-walltime", "5"], "--max-walltime does not apply here"),
-        (["--hiden", "5"], "unknown argument --hiden (did you mean --hidden?)"),
-        (["--preset", "slow"], "no preset or file 'slow'"),
-    ],
-)
-def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
-    monkeypatch.chdir(tmp_path)
-    assert message in refusal(main, *args) and not list(tmp_path.iterdir())
 
 
 def test_invalid_host_files_are_refused(tmp_path):

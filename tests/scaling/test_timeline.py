@@ -1,25 +1,18 @@
 """``scaling.measure.timeline``: the merged traces of real ranks agree with the metrics."""
 
 import json
-import sys
 
 import pytest
-from jobs import STEPS, metrics, refusal, run, train
+from jobs import STEPS, metrics, printed, refusal, tool, train
 
 from scaling.measure.timeline import main
 
 CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
 
 
-def timeline(cwd, *args):
-    return run([sys.executable, "-m", "scaling.measure.timeline", *map(str, args)], cwd)
-
-
 def test_merged_trace_agrees_with_the_metrics(tmp_path):
     train(2, tmp_path, *CARTPOLE, "--envs-per-rank", 1, "--total-timesteps", 2560, "--trace")
-    result = timeline(tmp_path, "run", "--json", "--picture", "trace.png")
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout.splitlines()[-1])
+    found = printed(tool("measure.timeline", tmp_path, "run", "--json", "--picture", "trace.png"))
     lines = metrics(tmp_path)
     assert found["ranks"] == 2 and found["updates"] == len(lines) and sum(found["longest"]) == len(lines)
     assert (tmp_path / "trace.png").stat().st_size > 10_000
@@ -54,9 +47,8 @@ def test_truncated_trace_of_the_last_start(tmp_path):
     assert json.loads(first.read_text().removesuffix(",\n") + "]"), "the complete trace has no events"
     text = second.read_text()
     second.write_text(text[: len(text) // 2])
-    truncated = timeline(tmp_path, "run", "--json")
-    assert truncated.returncode == 0, truncated.stderr
-    assert 0 < json.loads(truncated.stdout.splitlines()[-1])["updates"] <= len(metrics(tmp_path))
+    truncated = tool("measure.timeline", tmp_path, "run", "--json")
+    assert 0 < printed(truncated)["updates"] <= len(metrics(tmp_path))
 
 
 def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):

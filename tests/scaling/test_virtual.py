@@ -14,9 +14,11 @@ from jobs import (
     deterministic,
     finish,
     newest,
+    printed,
     refusal,
     run,
     start,
+    tool,
     train_here,
     wait_for_updates,
 )
@@ -31,15 +33,10 @@ GAMES = ["--max-frames", "400", "--total-timesteps", "800", "--seed", "3"]
 BALANCE = [*CARTPOLE, "--total-timesteps", "3000"]
 
 
-def virtual(cwd, *args, **options):
-    return run([sys.executable, "-m", "scaling.model.virtual", *map(str, args)], cwd, **options)
-
-
 @pytest.mark.parametrize("ranks, flags", [(2, BALANCE), (4, [*GAMES, "--reproducible"])])
 def test_weights_equal_those_of_real_ranks(tmp_path, ranks, flags):
     run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *flags), tmp_path, code=0)
-    result = virtual(tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *flags)
-    assert result.returncode == 0, result.stderr
+    tool("model.virtual", tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *flags)
     run_dir = f"virtual/run-{ranks:06d}"
     assert newest(tmp_path, run_dir)[1] == newest(tmp_path, "real")[1]
     assert deterministic(tmp_path, run_dir) == deterministic(tmp_path, "real")
@@ -67,8 +64,8 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
 
 def test_check_compares_virtual_with_real_ranks(tmp_path):
     line = ["--ranks", 2, "--repeats", 1, "--steps-per-rank", 1500, "--out", "out", "--json", *CARTPOLE]
-    done = run([sys.executable, "-m", "scaling.model.virtual.check", *map(str, line), *SMALL], tmp_path, code=0)
-    (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
+    done = tool("model.virtual.check", tmp_path, *line, *SMALL)
+    (row,) = printed(done)["rows"]
     assert row["ranks"] == 2 and row["same_weights"] and "the same" in done.stdout
     assert row["real_s"] > 0 and row["virtual_s"] > 0 and row["error"] == row["virtual_s"] / row["real_s"] - 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the run folders were not removed"
@@ -173,17 +170,3 @@ def test_costs_of_each_number_of_ranks():
     rows = compare([result(4, 130, 300), result(1, 400, 1100), result(2, 220, None)])
     assert [row["ranks"] for row in rows] == [1, 2, 4]
     assert rows[1]["above_0_core_hours"] == 2 * 220 / 3600 and rows[1]["at_target_wall_s"] is None
-
-
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        (["--ranks", "0"], "--ranks must be whole numbers from 1 to 1,000,000"),
-        (["--minibatch-size", "1e400x"], "1e400x is too large with 1 ranks"),
-        (["--network", "token-ring"], "no network 'token-ring'"),
-        (["--run-dir", "x"], "--run-dir does not apply here"),
-    ],
-)
-def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, args, message):
-    monkeypatch.chdir(tmp_path)
-    assert message in refusal(main, *args) and not list(tmp_path.iterdir())

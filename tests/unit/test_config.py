@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from jobs import run, without
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
@@ -120,13 +121,8 @@ def test_explicit_default_minibatch_size_must_fit_the_rollout():
     config.check(8, given)
 
 
-def test_help_needs_neither_numpy_nor_mpi():
-    code = (
-        "import sys; sys.modules['numpy'] = sys.modules['mpi4py'] = None; sys.argv[1:] = ['--help'];"
-        "import runpy; runpy.run_module('pg_mpi.train', run_name='__main__')"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
-    assert result.returncode == 0, result.stderr
+def test_help_needs_neither_numpy_nor_mpi(tmp_path):
+    result = run(without(["numpy", "mpi4py"], "pg_mpi.train", "--help"), tmp_path, code=0)
     assert "--minibatch-size" in result.stdout and "mpirun -n" in result.stdout
 
 

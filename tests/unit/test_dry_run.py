@@ -10,23 +10,13 @@ from jobs import metrics, newest, one_line, refusal, run
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.train import dry_run
 
-SMALL = [
-    "--hidden",
-    "16",
-    "--preset",
-    "fast",
-    "--envs-per-rank",
-    "2",
-    "--max-minibatches",
-    "3",
-    "--minibatch-size",
-    "32",
-]
+SMALL = ["--hidden", "16", "--preset", "fast", "--envs-per-rank", "2"]
+SMALL += ["--max-minibatches", "3", "--minibatch-size", "32"]
 
 
-def train(cwd, *flags):
-    """Run the trainer in one process."""
-    return run([sys.executable, "-m", "pg_mpi.train", *SMALL, *flags], cwd)
+def train(cwd, *flags, code=0):
+    """Run the trainer in one process. Asserts the exit code and returns the completed process."""
+    return run([sys.executable, "-m", "pg_mpi.train", *SMALL, *flags], cwd, code=code)
 
 
 def numbers(pattern, text):
@@ -45,7 +35,6 @@ def test_says_what_a_run_does_and_saves(tmp_path):
     said = train(tmp_path, "--dry-run").stdout
     assert not list(tmp_path.iterdir())
     done = train(tmp_path, "--run-dir", "run", "--total-timesteps", "512")
-    assert done.returncode == 0
     banner = next(line for line in said.splitlines() if line.startswith("an update:"))
     assert banner in done.stdout.splitlines()
     assert banner.endswith("256 samples (envs: 2, steps of each: 128); epochs: 4, minibatches: 3 of 85, exchanges: 12")
@@ -86,5 +75,5 @@ def test_wrong_usage(main, flags, line):
 
 
 def test_command_refuses_wrong_usage_with_one_line(tmp_path):
-    result = train(tmp_path, "--dry-run", "--ranks", "none")
-    assert result.returncode == 2 and "--ranks must be a whole number of at least 1" in one_line(result)
+    result = train(tmp_path, "--dry-run", "--ranks", "none", code=2)
+    assert "--ranks must be a whole number of at least 1" in one_line(result)

@@ -184,24 +184,27 @@ def test_unsupported_environments_are_refused(env_id, message, capsys):
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["NanReward", "InfiniteObservation", "ShapeChange", "NoneReward", "RaggedObservation"])
-def test_invalid_reward_or_observation_is_refused(name):
-    config = config_of(f"{MODULE}:{name}")
-    spec = gym_spec.GymSpec(config.env_id, gym_spec.spaces_of(gym_spec.make(config.env_id), config.env_id), True)
-    game = spec.make_game(config, np.random.default_rng(0))
-    with pytest.raises(RunError, match=f"{MODULE}:{name} gave"):
-        for _ in range(20):
-            game.step(spec.codes[0])
+FAULTY = ("NanReward", "InfiniteObservation", "ShapeChange", "NoneReward", "RaggedObservation")  # from the fifth step
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("FourTuple", "the step of own_envs:FourTuple gave"), ("BareReset", "the reset of")]
+    ("name", "steps", "message"),
+    [
+        *((name, 4, f"{MODULE}:{name} gave") for name in FAULTY),
+        ("FourTuple", 0, f"the step of {MODULE}:FourTuple gave"),
+        ("BareReset", 0, "the reset of"),
+    ],
 )
-def test_results_of_the_old_gym_interface_are_refused(name, message):
+def test_invalid_results_are_refused(name, steps, message):
+    """Of ``step`` after some valid steps, or of the old Gym interface."""
     config = config_of(f"{MODULE}:{name}")
     spec = gym_spec.GymSpec(config.env_id, gym_spec.spaces_of(gym_spec.make(config.env_id), config.env_id), True)
+    rewards = []
     with pytest.raises(RunError, match=message):
-        spec.make_game(config, np.random.default_rng(0)).step(0)
+        game = spec.make_game(config, np.random.default_rng(0))
+        while len(rewards) < 20:
+            rewards.append(game.step(spec.codes[0]))
+    assert len(rewards) == steps
 
 
 def test_inapplicable_settings_are_ignored_in_presets_and_refused_as_flags(tmp_path):
