@@ -7,6 +7,7 @@ no file is renamed, dropped or written because of it.
 import contextlib
 import errno
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
@@ -118,3 +119,20 @@ def system_faults(
         raise SystemFault(line, error.errno in MAY_PASS) from None
     except MemoryError:
         raise SystemFault(f"{what} (out of memory): use fewer ranks on each node, or raise the limit") from None
+
+
+@contextlib.contextmanager
+def user_code(what: str, kind: type[UsageError] | type[RunError] = UsageError) -> Iterator[None]:
+    """Context that turns any error of the user's code into one of ``kind``, ``what: error``, after the traceback.
+
+    A ``UsageError`` passes, and a ``RunError`` keeps its text.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except RunError as error:
+        raise kind(str(error)) from None
+    except Exception as error:
+        traceback.print_exc()
+        raise kind(f"{what}: {described(error)}") from None

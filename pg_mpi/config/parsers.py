@@ -7,12 +7,11 @@ import math
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from pg_mpi import __version__
-from pg_mpi.config.errors import UsageError, described
+from pg_mpi.config.errors import UsageError, user_code
 
 Parsed = TypeVar("Parsed")
 
@@ -148,12 +147,11 @@ def imported(path: str, flag: str) -> Any:
     module, _, name = path.partition(":")
     sys.path.insert(0, "")  # the working directory, as for a script
     try:
-        return getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # any: it is the user's code
-        traceback.print_exc()
-        raise UsageError(f"{flag} {path}: {module} does not import: {described(error)}") from None
+        with user_code(f"{flag} {path}: {module} does not import"):
+            found = getattr(importlib.import_module(module), name, None)
     finally:
         sys.path.remove("")
+    return found
 
 
 def check_extra(package: str, extra: str, what: str) -> None:

@@ -3,14 +3,13 @@
 One has ``size``, ``start``, ``step``, ``state`` and ``restore``: see ``encoder.Encoder`` and docs/custom.md.
 """
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import RunError, UsageError, described
+from pg_mpi.config.errors import RunError, UsageError, user_code
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.features import native_encoder
 from pg_mpi.features.difference import DifferenceEncoder
@@ -72,11 +71,9 @@ class CheckedEncoder:
         return self._checked(self._call("restore", state))
 
     def _call(self, verb: str, *args: Any) -> Any:
-        try:
-            return getattr(self._encoder, verb)(*args)
-        except Exception as error:  # any: user code
-            traceback.print_exc()
-            raise RunError(f"--features {self._name}: {verb} raised {described(error)}") from None
+        with user_code(f"--features {self._name}: {verb} failed", RunError):
+            found = getattr(self._encoder, verb)(*args)
+        return found
 
     def _checked(self, found: Any) -> NDArray[np.int64]:
         if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
@@ -94,7 +91,7 @@ class CheckedEncoder:
 
 def try_out(name: str, scene: Scene, game: Any, codes: list[int], rng: np.random.Generator) -> None:
     """Test custom features on random steps and on a saved state. Raises ``UsageError`` if they fail."""
-    try:
+    with user_code(f"--features {name} cannot be used"):
         encoder, other = make_encoder(name, scene), make_encoder(name, scene)
         encoder.start(game.screen)
         for step in range(TRIAL):
@@ -106,8 +103,3 @@ def try_out(name: str, scene: Scene, game: Any, codes: list[int], rng: np.random
             restored = other.step(game.screen) if step % 10 else other.restore(encoder.state())
             if not np.array_equal(observation, restored):
                 raise RunError(f"--features {name}: restore(state()) gives other observations")
-    except RunError as error:
-        raise UsageError(str(error)) from None
-    except Exception as error:  # any: user code
-        traceback.print_exc()
-        raise UsageError(f"--features {name} cannot be used: {described(error)}") from None

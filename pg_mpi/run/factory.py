@@ -1,10 +1,9 @@
 """Settings and specification → policy, optimizer and learner."""
 
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from pg_mpi.config.errors import RunError, UsageError, described
+from pg_mpi.config.errors import UsageError, user_code
 from pg_mpi.config.parsers import imported
 from pg_mpi.config.random_streams import WEIGHTS, stream
 from pg_mpi.config.settings import TrainConfig
@@ -54,14 +53,8 @@ def try_out(config: TrainConfig, env_spec: EnvSpec) -> None:
     env_spec.try_features(config)
     if config.policy == "usual":
         return
-    try:
+    with user_code(f"--policy {config.policy} cannot be used"):
         cast(CustomPolicy, make_policy(config, env_spec)).try_out()
-    except UsageError:
-        raise
-    except Exception as error:  # any: it is the user's code
-        if not isinstance(error, RunError):
-            traceback.print_exc()
-        raise UsageError(f"--policy {config.policy} cannot be used: {described(error)}") from None
 
 
 def own_policy(config: TrainConfig) -> Callable[..., Any]:
