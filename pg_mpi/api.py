@@ -21,12 +21,9 @@ import signal
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pg_mpi.config.command_line import flag
 from pg_mpi.config.errors import UsageError, system_faults
-from pg_mpi.files.metrics_file import read_lines
+from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.mpi.signals import STOP_SIGNALS, StopFlag
 from pg_mpi.mpi.world import World
 from pg_mpi.run.trained_policy import TrainedPolicy, find
@@ -78,27 +75,14 @@ def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPo
     return TrainedPolicy(find(run, own), greedy=greedy)
 
 
-def metrics(run: str) -> dict[str, NDArray[np.float64]]:
+def metrics(run: str) -> Columns:
     """Read ``metrics.jsonl``: {name: float64 (updates,)}, NaN where a value is missing.
 
     Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without the file.
     """
     path = os.path.join(run, "metrics.jsonl")
     with system_faults(f"{path} cannot be read"):
-        lines, _ = read_lines(path)
-    if not lines:
+        columns, _ = read_columns(path)
+    if not columns:
         raise UsageError(f"{path} has no line: give a run folder with at least one update")
-    flat = [_flat(line) for line in lines]
-    names = dict.fromkeys(name for line in flat for name in line)
-    return {name: np.array([line.get(name, np.nan) for line in flat], dtype=float) for name in names}
-
-
-def _flat(line: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a line; those of an object within it by ``name.key``."""
-    numbers: dict[str, float] = {}
-    for name, value in line.items():
-        if isinstance(value, dict):
-            numbers |= {f"{name}.{key}": number for key, number in _flat(value).items()}
-        elif isinstance(value, (int, float)) or value is None:
-            numbers[name] = np.nan if value is None else value
-    return numbers
+    return columns

@@ -1,21 +1,18 @@
 """Read run folders. The content of files is checked and bounded; a ``UsageError`` states what to do."""
 
 import glob
-import json
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.files.atomic_file import exists, is_folder
+from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.learning.phases import PHASES
 from pg_mpi.report import run_files
-
-Columns = dict[str, NDArray[np.float64]]
-Lists = dict[str, list[float]]
 
 #: Metrics that a line must have as numbers, and those that may be null.
 NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
@@ -62,18 +59,17 @@ def _run(path: str, name: str) -> Run:
     others = run_files.read(path, notes)
     try:
         with system_faults(f"{metrics} cannot be read", "make it readable, or copy it"):
-            columns = _metrics(metrics)
-    except _OtherVersion as missing:
-        writer = f", {others.version} wrote it" if others.version else ""
-        raise UsageError(
-            f"{metrics} is of another version of pg_mpi ({missing}{writer}): make the report with that version"
-        ) from None
+            found, damaged = read_columns(metrics)
+        if not found:
+            raise UsageError(f"{metrics} has no whole line yet: wait until the first update is over")
+        columns = _checked(found)
     except ValueError as error:
         raise UsageError(
-            f"{metrics} is damaged ({error}): remove that line and what follows it, or take a good copy"
+            f"{metrics} is damaged or of another version of pg_mpi ({error}): take a good copy, or make the report "
+            "with that version"
         ) from None
-    if not len(columns["update"]):
-        raise UsageError(f"{metrics} has no whole line yet: wait until the first update is over")
+    if damaged:
+        notes.append(f"damaged lines of metrics.jsonl are left out: {damaged}")
     return Run(name, path, columns, others, notes)
 
 
@@ -83,48 +79,21 @@ def _hint(path: str) -> str:
     return f" (did you mean {os.path.dirname(found[0])}?)" if found else ""
 
 
-class _OtherVersion(Exception):
-    """A valid JSON line lacks a field of this version."""
+def _checked(found: Columns) -> Columns:
+    """The columns that the report shows, phases included. Raises ``ValueError``, which names the wrong ones."""
+    missing = np.full(len(found["update"]), np.nan)
+    columns = {name: found.get(name, missing) for name in (*NUMBERS, *NULLABLE)}
+    columns |= {name: found.get(f"phase_s.{name}", np.zeros(len(missing))) for name in PHASES}
+    wrong = [name for name in columns if not _possible(name, columns[name])]
+    wrong += [name for name in ("update", "wall_s") if (np.diff(columns[name]) < 0).any()]
+    if wrong:
+        raise ValueError(f"its {' and '.join(dict.fromkeys(wrong))} cannot be used")
+    return columns
 
 
-def _metrics(path: str) -> Columns:
-    """Return the columns of a metrics file, phases included.
-
-    Raises ``ValueError`` or ``_OtherVersion``, which name the line.
-    """
-    columns: Lists = {name: [] for name in (*NUMBERS, *NULLABLE, *PHASES)}
-    with open(path, mode="rb") as file:
-        for number, text in enumerate(file, start=1):
-            if not text.endswith(b"\n"):
-                break  # incomplete last line of a running or killed run
-            try:
-                line = json.loads(text.decode(), parse_constant=_no_constant)
-            except (ValueError, RecursionError):
-                raise ValueError(f"line {number} is not JSON") from None
-            _add(line, number, columns)
-    return {name: np.array(values, dtype=float) for name, values in columns.items()}
-
-
-def _add(line: Any, number: int, columns: Lists) -> None:
-    """Check one line and append its values."""
-    if not isinstance(line, dict):
-        raise ValueError(f"line {number} is not an object")
-    spent = line.get("phase_s")
-    if not isinstance(spent, dict):
-        raise _OtherVersion(f"its line {number} has no phase_s")
-    found = line | {name: spent.get(name, 0) for name in PHASES}
-    for name, values in columns.items():
-        value = found.get(name, "")
-        if value is None and name in NULLABLE:
-            value = np.nan
-        elif isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise _OtherVersion(f"its line {number} has no {name}")
-        elif abs(value) > LARGEST or (value < LEAST.get(name, 0) and name not in NULLABLE):
-            raise ValueError(f"line {number} has an impossible {name}")
-        elif name in ("update", "wall_s") and values and value < values[-1]:
-            raise ValueError(f"line {number} goes back in time")
-        values.append(value)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+def _possible(name: str, values: NDArray[np.float64]) -> bool:
+    """Whether all values of a column are within their bounds. NaN stands for null, and is within no bounds."""
+    if name in NULLABLE:
+        values = values[~np.isnan(values)]
+    least = -LARGEST if name in NULLABLE else LEAST.get(name, 0)
+    return bool(((values >= least) & (values <= LARGEST)).all())

@@ -53,12 +53,6 @@ class RunFiles(NamedTuple):
         """The last start, or an empty dict."""
         return self.starts[-1] if self.starts else {}
 
-    @property
-    def version(self) -> str | None:
-        """Version of pg_mpi at the last start, or None."""
-        written = as_dict(self.start.get("versions")).get("pg_mpi")
-        return f"pg_mpi {written}"[:40] if isinstance(written, str) and written.isprintable() else None
-
 
 def read(folder: str, notes: list[str]) -> RunFiles:
     """Read the ``RunFiles`` of a run folder; append a line to ``notes`` for each unusable file."""

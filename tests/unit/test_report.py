@@ -3,14 +3,12 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from folders import EVALUATION, line, write, write_lines, write_run
-from jobs import ROOT, one_line, refusal
+from jobs import one_line, printed, refusal, run, without
 
 from pg_mpi import __version__
 from pg_mpi.config.settings import TrainConfig
@@ -20,16 +18,9 @@ from pg_mpi.report.__main__ import main
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
 
 
-def report(cwd, *args, code=0, before="pass"):
-    """Run ``python -m pg_mpi.report`` without MPI. Asserts the exit code. ``before``: code to run first."""
-    start = f"import sys, runpy; {before}; sys.modules['mpi4py'] = None; sys.argv[0] = 'report'; "
-    start += "runpy.run_module('pg_mpi.report', run_name='__main__')"
-    result = subprocess.run(
-        [sys.executable, "-c", start, *map(str, args)],
-        cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert result.returncode == code, result.stderr
-    return result
+def report(cwd, *args, code=0, missing=()):
+    """Run ``python -m pg_mpi.report`` without MPI and the libraries ``missing``. Asserts the exit code."""
+    return run(without(["mpi4py", *missing], "pg_mpi.report", *args), cwd, code=code)
 
 
 class Outline(HTMLParser):
@@ -84,9 +75,8 @@ def check_self_contained(text):
 def test_report_of_one_run(tmp_path):
     folder = write_run(tmp_path / "runs" / "pong", ranks=2, waits=[8.0, 2.0], settings={"gamma": 0.9})
     result = report(tmp_path, "runs/pong", "--json")
-    printed = json.loads(result.stdout.splitlines()[-1])
     text = (folder / "report.html").read_text(encoding="utf-8")
-    assert printed == {"path": "runs/pong/report.html", "bytes": len(text.encode()), "runs": ["runs/pong"]}
+    assert printed(result) == {"path": "runs/pong/report.html", "bytes": len(text.encode()), "runs": ["runs/pong"]}
     assert result.stderr == "" and not list(folder.glob("*.tmp"))
     outline = check_self_contained(text)
     last = line(40)
@@ -173,43 +163,51 @@ def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == before and not (tmp_path / "good" / "report.html").exists()
 
 
-def without(*names):
-    return {name: value for name, value in line(3).items() if name not in names}
-
-
 DAMAGED = {
-    "not JSON": (b'{"update": 3,\n', "is damaged (line 3 is not JSON): remove that line"),
-    "bytes": (b"\xff\xfe\x00\n", "is damaged (line 3 is not JSON)"),
-    "deep": (b"[" * 100_000 + b"\n", "is damaged (line 3 is not JSON)"),
-    "NaN": (json.dumps(line(3) | {"sps": float("nan")}).encode() + b"\n", "is damaged (line 3 is not JSON)"),
-    "a list": (b"[3]\n", "is damaged (line 3 is not an object)"),
-    "back": (json.dumps(line(1)).encode() + b"\n", "is damaged (line 3 goes back in time)"),
-    "huge": (json.dumps(line(3) | {"wall_s": 1e300}).encode() + b"\n", "is damaged (line 3 has an impossible wall_s)"),
-    "infinite": (json.dumps(line(3)).replace("9.0", "9e999").encode() + b"\n", "line 3 has an impossible wall_s"),
-    "negative": (json.dumps(line(3) | {"ranks": -1}).encode() + b"\n", "line 3 has an impossible ranks"),
-    "no ranks": (json.dumps(line(3) | {"ranks": 0}).encode() + b"\n", "line 3 has an impossible ranks"),
-    "no time": (json.dumps(line(3) | {"updates_per_s": 0}).encode() + b"\n", "line 3 has an impossible updates_per_s"),
-    "older": (
-        json.dumps(without("phase_s")).encode() + b"\n",
-        "of another version of pg_mpi (its line 3 has no phase_s",
-    ),
-    "other type": (
-        json.dumps(line(3) | {"sps": "9"}).encode() + b"\n",
-        "(its line 3 has no sps, pg_mpi 0.1.0 wrote it)",
-    ),
+    "not JSON": b'{"update": 3,',
+    "bytes": b"\xff\xfe\x00",
+    "deep": b"[" * 100_000,
+    "a list": b"[3]",
+    "no update": json.dumps(line(3) | {"update": None}).encode(),
 }
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_damaged_metrics_are_refused(tmp_path, case):
-    content, expected = DAMAGED[case]
+def test_damaged_lines_of_metrics_are_left_out_with_a_note(tmp_path, case):
     folder = write_run(tmp_path / "run", updates=2)
     with open(folder / "metrics.jsonl", "ab") as file:
-        file.write(content)
-        file.write(json.dumps(line(4)).encode() + b"\n")
+        file.write(DAMAGED[case] + b"\n" + json.dumps(line(4)).encode() + b"\n")
+    (run,) = read.runs([str(folder)])
+    assert run.columns["update"].tolist() == [1, 2, 4]
+    assert "damaged lines of metrics.jsonl are left out: 1" in run.notes
+
+
+UNUSABLE = {
+    "back": (line(1), "(its update and wall_s cannot be used)"),
+    "huge": (line(3) | {"wall_s": 1e300}, "(its wall_s cannot be used)"),
+    "infinite": (line(3) | {"sps": float("inf")}, "(its sps cannot be used)"),
+    "no number": (line(3) | {"sps": float("nan")}, "(its sps cannot be used)"),
+    "large integer": (line(3) | {"games": 10**400}, "(its games cannot be used)"),
+    "negative": (line(3) | {"ranks": -1}, "(its ranks cannot be used)"),
+    "no ranks": (line(3) | {"ranks": 0}, "(its ranks cannot be used)"),
+    "no time": (line(3) | {"updates_per_s": 0}, "(its updates_per_s cannot be used)"),
+    "huge mean": (line(3) | {"return_mean": 1e300}, "(its return_mean cannot be used)"),
+    "negative phase": (line(3) | {"phase_s": line(3)["phase_s"] | {"emulator": -1}}, "(its emulator cannot be used)"),
+    "other type": (line(3) | {"sps": "9"}, "(its sps cannot be used)"),
+    "deep object": (line(3) | {"sps": json.loads('{"a":' * 400 + "1" + "}" * 400)}, "(its sps cannot be used)"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_unusable_metrics_are_refused(tmp_path, case):
+    content, expected = UNUSABLE[case]
+    folder = write_run(tmp_path / "run", updates=2)
+    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(content) + "\n" + json.dumps(line(4)) + "\n")
     with pytest.raises(read.UsageError) as refused:
         read.runs([str(folder)])
-    assert expected in str(refused.value) and "\n" not in str(refused.value)
+    assert f"is damaged or of another version of pg_mpi {expected}: take" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_incomplete_last_line_is_ignored(tmp_path):
@@ -317,12 +315,12 @@ def test_waiting_covers_the_last_start_up_to_its_checkpoint(tmp_path):
 
 def test_missing_matplotlib_is_refused_with_a_remedy(tmp_path):
     write_run(tmp_path / "run")
-    result = report(tmp_path, "run", code=2, before="sys.modules['matplotlib'] = None")
+    result = report(tmp_path, "run", code=2, missing=["matplotlib"])
     assert "pip install 'pg_mpi[plot]'" in one_line(result)
 
 
 def test_help_needs_neither_numpy_nor_matplotlib(tmp_path):
-    result = report(tmp_path, "--help", before="sys.modules['numpy'] = sys.modules['matplotlib'] = None")
+    result = report(tmp_path, "--help", missing=["numpy", "matplotlib"])
     assert "--out FILE" in result.stdout and "HTML file" in result.stdout
 
 
