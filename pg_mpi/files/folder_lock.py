@@ -140,6 +140,26 @@ def take_lock(folder: str, name: str) -> IO[str] | None:
         return None
 
 
+class FileLock:
+    """A lock to wait for, with the interface of Optuna's locks. The kernel releases it when its holder ends."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> bool:
+        """Wait for the lock; always True. Raises ``SystemFault``."""
+        with system_faults(f"{self._path} cannot be locked"):
+            self._file = _open(self._path)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._file:
+            self._file.close()
+
+
 def _lock(file: IO[Any], kind: int) -> int:
     """Lock a file at once: 0, ``EWOULDBLOCK`` if another process holds it, or one of ``UNSUPPORTED``.
 

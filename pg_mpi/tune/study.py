@@ -6,19 +6,17 @@ unfinished trial was left by a killed job; the group that takes the lock resumes
 """
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from pg_mpi.config.errors import RunError, UsageError, described
 from pg_mpi.config.random_streams import TUNE, stream
 from pg_mpi.files.atomic_file import drop_torn_line, is_torn, make_folder
-from pg_mpi.files.folder_lock import take_lock
+from pg_mpi.files.folder_lock import FileLock, take_lock
 from pg_mpi.tune.space import Dimension
 
 if TYPE_CHECKING:
-    from optuna.storages.journal import JournalFileSymlinkLock
     from optuna.trial import FrozenTrial, Trial
 
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
@@ -36,33 +34,6 @@ def _reading(path: str) -> Iterator[None]:
     except Exception as error:
         line = f"the study {path} is damaged ({described(error)}): take a good copy, or give another --study"
         raise UsageError(line) from None
-
-
-def _lock(path: str) -> "JournalFileSymlinkLock":
-    """Optuna's lock of a journal, which raises the error of the system where Optuna hides it."""
-    from optuna.storages.journal import JournalFileSymlinkLock
-
-    class Lock(JournalFileSymlinkLock):
-        mine = False
-
-        def acquire(self) -> bool:
-            self.mine = super().acquire()
-            return self.mine
-
-        def release(self) -> None:
-            try:
-                super().release()
-            except RuntimeError as error:
-                cause = error.__context__
-                if isinstance(cause, OSError) and cause.errno != errno.ENOENT:
-                    raise cause from None
-                if self.mine:  # else another process was quicker to remove the lock of a killed one
-                    raise OSError(errno.EAGAIN, "its lock was lost", path) from None
-                raise
-            finally:
-                self.mine = False
-
-    return Lock(path)
 
 
 class Task(NamedTuple):
@@ -102,8 +73,7 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
-        path = os.path.abspath(path)  # Optuna's lock is a symlink to it
-        lock = _lock(path)
+        lock = FileLock(path + ".lock")
         if is_torn(path):  # else the next record would be appended to that line, and no start could read it
             lock.acquire()
             try:
@@ -112,7 +82,7 @@ class Study:
                 lock.release()
         self._path = path
         with _reading(path):
-            storage = JournalStorage(JournalFileBackend(path, lock))
+            storage = JournalStorage(JournalFileBackend(path, cast(Any, lock)))
             self._study = optuna.create_study(
                 storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
             )

@@ -1,15 +1,19 @@
 """Locks of run folders, trials and journals, also where the file system has none."""
 
 import errno
+import fcntl
 import json
 import os
+import select
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 from os_errors import failing
 
-from pg_mpi.config.errors import RunError, SystemFault, reportable
+from pg_mpi.config.errors import RunError, SystemFault
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import atomic_file, folder_lock
 from pg_mpi.files.folder_lock import FolderLock
@@ -17,7 +21,6 @@ from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saving
 from pg_mpi.run.env_states import Layout
-from pg_mpi.tune import study
 
 
 def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
@@ -124,19 +127,32 @@ def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
     assert caught.value.code == code
 
 
-def test_lost_lock_of_a_journal_is_an_error_of_the_system(tmp_path, monkeypatch):
-    """As where the kernel repeats the rename after ESTALE. Without the lock, Optuna expects a RuntimeError."""
-    path = str(tmp_path / "tune.journal")
-    lock = study._lock(path)
-    with pytest.raises(RuntimeError):
-        lock.release()
+def test_lock_of_a_journal_is_waited_for_and_ends_with_its_holder(tmp_path):
+    path = str(tmp_path / "tune.journal.lock")
+    code = f"""import time
+from pg_mpi.files.folder_lock import FileLock
+print("ready", flush=True)
+lock = FileLock({path!r})
+lock.acquire()
+print("held", flush=True)
+time.sleep(60)"""
+    lock = folder_lock.FileLock(path)
     lock.acquire()
-    lock.release()
-    for error in (errno.ENOENT, errno.EIO):
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with other:
+        assert other.stdout.readline() == "ready\n"
+        assert not select.select([other.stdout], [], [], 0.5)[0], "the lock was taken twice"
+        lock.release()
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(BlockingIOError), open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        other.kill()
         lock.acquire()
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "rename", failing(error))
-            with pytest.raises(OSError) as caught:
-                lock.release()
-        assert reportable(caught.value).code == 75
-        os.remove(path + ".lock")
+        lock.release()
+
+
+def test_error_of_a_journals_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.EIO))
+    with pytest.raises(SystemFault, match="tune.journal.lock cannot be locked") as caught:
+        folder_lock.FileLock(str(tmp_path / "tune.journal.lock")).acquire()
+    assert caught.value.code == 75
