@@ -5,7 +5,6 @@ import pytest
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.world import World
 from pg_mpi.run import step_division
-from scaling.model.virtual.shared import SharedParts
 from scaling.model.virtual.world import Hub
 
 
@@ -33,23 +32,12 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
 
 
 def test_equal_groups_of_ranks_divide_a_step():
-    assert [step_division.dividing(ranks, ranks) for ranks in (1, 2, 7, 24)] == [1, 2, 7, 24]
-    assert [step_division.dividing(24, most) for most in (0, 3, 5, 7, 11, 23)] == [1, 3, 4, 6, 8, 12]
+    assert [step_division.dividing(ranks, 1) for ranks in (1, 2, 7, 24)] == [1, 2, 7, 24]
+    assert [step_division.dividing(24, hosts) for hosts in (2, 3, 4, 5, 7, 24, 30)] == [12, 8, 6, 4, 3, 1, 1]
+    assert [step_division.dividing(12, 2), step_division.dividing(14, 4)] == [6, 2]
 
 
 def test_group_of_a_study_divides_nothing():
     world = World()
     world.size, world.divides = 8, False
     assert step_division.ranks_together(world, TrainConfig(), 1) == 1
-
-
-@pytest.mark.parametrize("ranks, node, expected", [(16, 4, 4), (16, 16, 16), (12, 8, 6)])
-def test_virtual_ranks_of_a_node_divide_as_real_ones(monkeypatch, ranks, node, expected):
-    world = World()
-    world.size = ranks
-    made = []
-    monkeypatch.setattr("scaling.model.virtual.shared.SharedStore", lambda store, world, group: made.append(group))
-    monkeypatch.setattr("scaling.model.virtual.shared.ParameterStore", lambda *args: None)
-    monkeypatch.setattr("pg_mpi.run.factory.make_learner", lambda *args, **more: None)
-    SharedParts(node).make_learner(TrainConfig(), None, world, None, ranks)
-    assert made == [expected]

@@ -68,7 +68,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
     done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
     turns, together = ranks / cores, min(ranks, node)
-    group = 1 if settings["elastic"] else dividing(ranks, ranks // -(-ranks // node))
+    group = 1 if settings["elastic"] else dividing(ranks, -(-ranks // node))
 
     def passing(count, size):
         """Least seconds in which the ranks of a node pass so often over an array."""

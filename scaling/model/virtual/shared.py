@@ -10,18 +10,17 @@ import numpy as np
 
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.run import factory
-from pg_mpi.run.step_division import dividing
 
 
 class SharedParts:
     """``pg_mpi.run.factory`` for many ranks in one process: one policy, network and optimizer.
 
     Args:
-        node: ranks that share a node, and divide the optimizer's work.
+        group: ranks that divide an optimizer step.
     """
 
-    def __init__(self, node):
-        self._policy, self._optimizer, self._node = None, None, node
+    def __init__(self, group):
+        self._policy, self._optimizer, self._group = None, None, group
 
     def make_policy(self, config, env_spec):
         if self._policy is None:
@@ -37,9 +36,7 @@ class SharedParts:
         return network
 
     def make_learner(self, config, policy, world, phases, group=1):
-        if group > 1:  # all virtual ranks are on one host
-            group = dividing(world.size, world.size // -(-world.size // self._node))
-        store = SharedStore(ParameterStore(policy, self._optimizer, config, world.size > 1), world, group)
+        store = SharedStore(ParameterStore(policy, self._optimizer, config, world.size > 1), world, self._group)
         return factory.make_learner(config, policy, world, phases, store=store)
 
 

@@ -21,11 +21,11 @@ def main(argv):
     stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
     thread_pinning.pin_threads()
-    parts = SharedParts(node)
-    shared = dividing(ranks, ranks // -(-ranks // node)) > 1
+    group = dividing(ranks, -(-ranks // node))
+    parts = SharedParts(group)
 
     def exchange(size):
-        return two_levels(ranks, size, node, NAMED["memory"], network, shared)
+        return two_levels(ranks, size, node, NAMED["memory"], network, group > 1)
 
     hub = Hub(ranks, exchange, crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
