@@ -17,6 +17,7 @@ from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 from scaling import cli
+from scaling.csv_io import read_parts
 from scaling.measure import timed_run
 from scaling.score.learning_curves import read_start
 from scaling.tables import markdown
@@ -34,8 +35,6 @@ PUBLISHED = {
     "ALE/Seaquest-v5": (68, 20182),
     "ALE/SpaceInvaders-v5": (148, 1652),
 }
-#: Required keys of a result.
-KEYS = {"env_id", "seed", "preset", "ranks", "wall_s", "env_steps", "return_mean", "trained", "random"}
 DEFAULT = ",".join(name for name in PUBLISHED if name != "ALE/Pong-v5")
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "seed", "preset", "env_id"}
@@ -72,10 +71,10 @@ def main(argv):
         for seed in args.seeds:
             for game in games:
                 attempt(game, seed, args, facts)
-    results = read_results(args.out)
+    results = [found for found in read_parts(args.out, {}, "*.json") if "trained" in found]
     if not results:
         raise UsageError(f"{args.out} holds no result: run without --table to train, or give another --out")
-    print(table(list(results.values())))
+    print(table(results))
     return 0
 
 
@@ -98,11 +97,7 @@ def attempt(game, seed, args, facts):
     """
     label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
     place, run = Path(args.out, f"{label}.json"), Path(args.runs, label)
-    wanted = {"env_id": game, "preset": args.preset, "ranks": args.ranks, "flags": words}
-    if there := read_results(args.out).get(place):
-        for name, value in wanted.items():
-            if there.get(name, value) != value:
-                raise UsageError(f"{place} has {name} {there[name]}, not {value}: give another --out")
+    if read_parts(args.out, {"ranks": args.ranks, "flags": words}, place.name):
         return
     if run.exists():
         raise UsageError(f"{run} exists, but its result is not in {args.out}: move it away, or give another --runs")
@@ -134,22 +129,6 @@ def evaluate(ranks, run, *words):
         raise RuntimeError(f"exit code {code} of pg_mpi.evaluate {run}")
     reply = json.loads(output.splitlines()[-1])
     return {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
-
-
-def read_results(folder):
-    """Read the results in a folder, by path. Raises ``UsageError`` for a file that lacks ``KEYS``."""
-    results = {}
-    for path in sorted(Path(folder).glob("*.json")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            content = None
-        if not isinstance(content, dict) or not content.keys() >= KEYS:
-            raise UsageError(
-                f"{path} is not a result of python -m scaling.score.games: move it away, or give another --out"
-            )
-        results[path] = content
-    return results
 
 
 def table(results):
