@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pg_mpi.config.command_line import flag, parse_train
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line
-from pg_mpi.config.parsers import Parser, nearest, real
+from pg_mpi.config.parsers import Parser, integer, nearest, real
 from pg_mpi.config.settings import FIELDS
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
@@ -17,6 +17,21 @@ from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.mpi.launch import launch_variables, mpirun
 
 positive = real(0, open_low=True)
+
+
+def numbers(parse):
+    """A parser of numbers such as ``1,2,4``, each by ``parse``: their sorted list, without duplicates."""
+
+    def checked(text):
+        try:
+            return sorted({parse(word) for word in text.split(",")})
+        except ValueError as wanted:
+            raise ValueError(f"{wanted}, or several such as 1,2,4") from None
+
+    return checked
+
+
+counts, speeds = numbers(integer(1, 10**6)), numbers(positive)  # numbers of ranks, steps/s
 
 
 def parser(module, description, epilog=None):

@@ -22,7 +22,6 @@ from scaling.pictures import speed
 
 #: Kind and version of ``sweep.csv``.
 KIND = ("sweep", 1)
-MOST = 10**6  # ranks
 #: Training settings that cannot be given here.
 OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
 
@@ -37,15 +36,14 @@ def parser():
         "total of envs, --envs-per-rank times the largest number of ranks, is divided among the ranks. Takes "
         "(WARMUP + SECONDS) x REPEATS for each number of ranks. Run nothing else on the machine meanwhile.",
     )
-    targets = scaling_laws.targets_of
-    cli.add_option(p, "--ranks", "N,N,...", counts_of, "numbers of ranks (default: 1, 2, 4 ... and all usable threads)")
+    cli.add_option(p, "--ranks", "N,N,...", cli.counts, "numbers of ranks (default: 1, 2, 4 ... and all threads)")
     cli.add_option(p, "--mode", "M", choice("weak", "strong"), "weak or strong scaling", "weak")
     p.add_argument("--hosts", metavar="FILE", help="host file: a line NAME slots=N per host (default: this machine)")
     cli.add_option(p, "--launcher", None, None, 'mpirun, or such as "srun --mpi=pmix"', "mpirun")
     cli.add_option(p, "--seconds", "S", cli.positive, "length of each measurement", 20)
     cli.add_option(p, "--warmup", "S", cli.positive, "seconds excluded at the start of each", 5)
     cli.add_option(p, "--repeats", "K", integer(), "measurements per number of ranks", 1)
-    cli.add_option(p, "--target", "X,X", targets, "steps/s to extrapolate to (default: twice the fastest)")
+    cli.add_option(p, "--target", "X,X", cli.speeds, "steps/s to extrapolate to (default: twice the fastest)")
     cli.add_shared(p, "results folder", "runs/sweep", preset=True)
     p.add_argument("--keep", action="store_true", help="also keep the run folders there, for scaling.model.predict")
     return p
@@ -136,14 +134,6 @@ def read_speeds(path):
     """Read a ``sweep.csv``: ranks and steps/s of each measurement, two lists. Raises ``UsageError``."""
     rows, _ = read_csv(path, *KIND, positive=("ranks", "sps"))
     return [row["ranks"] for row in rows], [row["sps"] for row in rows]
-
-
-def counts_of(text):
-    """Parse numbers of ranks such as ``1,2,4``."""
-    try:
-        return sorted({integer(1, MOST)(word) for word in text.split(",")})
-    except ValueError:
-        raise ValueError(f"whole numbers from 1 to {MOST:,}, such as 1,2,4") from None
 
 
 def doubling(most):

@@ -57,10 +57,6 @@ class Batch:
         self.targets = (advantages + self.values).astype(self.values.dtype)
         self.advantages = advantages.astype(self.values.dtype)
 
-    def restrict(self, policy: Policy, rows: NDArray[np.int64]) -> None:
-        """Reduce ``x`` to parameter rows ``rows``, which must include all that it uses."""
-        self.x = policy.restrict(self.x, rows)
-
     def standardise(self, mean: float, deviation: float) -> None:
         """Scale the advantages, in place."""
         self.advantages -= mean

@@ -42,7 +42,7 @@ class BatchSource:
     def restrict(self, rows: NDArray[np.int64]) -> None:
         """See ``GradientSource``."""
         for batch in self._batches:
-            batch.restrict(self._policy, rows)
+            batch.x = self._policy.restrict(batch.x, rows)
 
     def _add(self, *sums: float) -> None:
         """Add to the sums of the metrics those over some samples and, last, the number of these samples."""

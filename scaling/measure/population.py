@@ -23,7 +23,7 @@ from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.world import World
 from pg_mpi.run import env_states, rank_placement, rank_times, resume, round_counts, run_state, saving, weight_checks
 from pg_mpi.run.trainer import Trainer
-from scaling import cli, sweep
+from scaling import cli
 from scaling.measure.one_rank_of_many import Alone
 from scaling.tables import markdown
 
@@ -47,7 +47,7 @@ def parser():
         f"ranks, {RANKS_PER_HOST} on each host. Nothing is sent: the times are those of a rank's own work.",
         "All other flags are those of pg_mpi.train. Takes half a minute.",
     )
-    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks", "1000,10000,100000")
+    cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks", "1000,10000,100000")
     cli.add_option(p, "--repeats", "K", integer(), "measurements of each part; the least counts", 5)
     return cli.add_shared(p, "also write population.csv there", preset=True)
 

@@ -19,9 +19,8 @@ def parser():
         "POINTS: the sweep.csv of scaling.sweep, its folder, or points such as 1:1082,2:1418,4:2090. Each law "
         "is checked by predicting the largest number of ranks from the others.",
     )
-    targets = scaling_laws.targets_of
     p.add_argument("points", metavar="POINTS", type=read_points, help="a sweep, or points such as 1:1082,2:1418")
-    cli.add_option(p, "--target", "X,X", targets, "steps/s to reach (default: twice the fastest point)")
+    cli.add_option(p, "--target", "X,X", cli.speeds, "steps/s to reach (default: twice the fastest point)")
     return cli.add_shared(p, "also write fit.json and fit.png there (extra: plot)")
 
 

@@ -22,8 +22,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from pg_mpi.config.parsers import real
-
 DRAWS = 1000
 MOST = 10**9  # ranks: a speed that needs more is never reached
 
@@ -124,11 +122,6 @@ def fit(law, ranks, sps, targets=(), seed=0):
 def fit_all(ranks, sps, targets=()):
     """Fit every law."""
     return [fit(law, ranks, sps, targets) for law in LAWS]
-
-
-def targets_of(words):
-    """Parse steps/s such as ``44000,1e6``."""
-    return [real(0, open_low=True)(word) for word in words.split(",")]
 
 
 def band(law, ranks, sps, wanted, seed=0):

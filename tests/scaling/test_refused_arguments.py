@@ -31,7 +31,11 @@ CASES = [
     (predict, ["--run", "nowhere"], "nowhere has no metrics.jsonl"),
     (predict, ["--run", ".", "--network", "ethernet-1"], "no network 'ethernet-1' (did you mean ethernet-1g?)"),
     (predict, ["--run", ".", "--network", "doctor=x"], "x is not a report of the doctor"),
-    (sweep, ["--ranks", "0,1"], "--ranks must be whole numbers from 1 to 1,000,000"),
+    (
+        sweep,
+        ["--ranks", "0,1"],
+        "--ranks must be a whole number of at least 1 and at most 1,000,000, or several such as 1,2,4",
+    ),
     (sweep, ["--mode", "strnog"], "--mode must be one of weak, strong (did you mean strong?)"),
     (sweep, ["--ranks", "2,3", "--mode", "strong"], "evenly among 2 ranks: remove it from --ranks"),
     (sweep, ["--hosts", "nowhere"], "the host file nowhere cannot be read"),

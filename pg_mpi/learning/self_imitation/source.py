@@ -44,10 +44,6 @@ class Drawn:
     actions: Integers
     returns: Floats
 
-    def restrict(self, policy: "SparseMLP", rows: Integers) -> None:
-        """Reduce ``x`` to parameter rows ``rows``, which must include all that it uses."""
-        self.x = policy.restrict(self.x, rows)
-
 
 class SelfImitation(BatchSource):
     """The gradient source of ``--replay``.

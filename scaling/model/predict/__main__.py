@@ -32,7 +32,7 @@ def parser():
     p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
     p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
     cli.add_option(p, "--base", "N", integer(), "ranks of the sweep's runs to predict from", 1)
-    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks (default: 1 to a million)")
+    cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks (default: 1 to a million)")
     cli.add_option(p, "--network", "NAME", None, "network between nodes", "memory")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
     cli.add_option(p, "--memory", "G", cli.positive, f"GB/s of a node's memory (default: the doctor's, or {MEMORY:g})")

@@ -10,7 +10,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, real
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
-from scaling import cli, sweep
+from scaling import cli
 from scaling.csv_io import read_parts
 from scaling.measure import timed_run
 from scaling.model import exchange
@@ -39,7 +39,7 @@ def parser():
         "long as real ones. "
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12.",
     )
-    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of virtual ranks", "1,2,4,8")
+    cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of virtual ranks", "1,2,4,8")
     cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network between nodes", "memory")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
     cli.add_option(p, "--target", "R", cli.as_text(real()), "train to this mean of 100 games", 18)

@@ -13,7 +13,7 @@ from pathlib import Path
 from pg_mpi.config.parsers import integer
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import usable_threads
-from scaling import cli, sweep
+from scaling import cli
 from scaling.measure import timed_run
 from scaling.model import exchange
 from scaling.model.virtual.__main__ import REFUSED as BY_VIRTUAL
@@ -31,7 +31,7 @@ def parser():
         "and the error of the virtual clock. Ranks beyond this machine's cores share them, virtual ones too.",
         "All other flags are those of pg_mpi.train. Run nothing else on the machine meanwhile.",
     )
-    cli.add_option(p, "--ranks", "N,N", sweep.counts_of, "numbers of ranks", "1,2,4")
+    cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks", "1,2,4")
     cli.add_option(p, "--repeats", "R", integer(), "runs of each kind", 3)
     cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)
     cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network of the virtual ranks", "memory")
