@@ -76,7 +76,7 @@ def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPo
 
 
 def metrics(run: str) -> Columns:
-    """Read ``metrics.jsonl``: {name: float64 (updates,)}, NaN where a value is missing.
+    """Read ``metrics.jsonl``: {name: float64 (updates,)}, NaN where a value is missing or no finite number.
 
     Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without the file.
     """

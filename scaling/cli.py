@@ -76,10 +76,10 @@ def parse_training(p, argv, refused):
     return args, ["--preset", args.preset, *rest]
 
 
-def check_training(words, *counts):
+def check_training(words, *numbers_of_ranks):
     """Check training flags on numbers of ranks: (config, names of the settings given). Raises ``UsageError``."""
     config, given = parse_train(words)
-    for ranks in counts:
+    for ranks in numbers_of_ranks:
         config.check(ranks, given)
     return config, given
 

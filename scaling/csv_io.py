@@ -55,7 +55,7 @@ def read_parts(folder, same, names="ranks-*.json"):
             part = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise UsageError(f"{path} is damaged: delete it to measure it again") from None
-        if {name: part.get(name) for name in same} != same:
-            raise UsageError(f"{folder} holds results of other settings ({part.get('command')}): give another --out")
+        if others := [name for name, value in same.items() if part.get(name) != value]:
+            raise UsageError(f"{path} has other settings ({', '.join(others)}): give another --out")
         found.append(part)
     return found

@@ -1,4 +1,4 @@
-"""The lock of a run folder, so that one trainer writes into it.
+"""Locks of files, and the lock of a run folder, so that one trainer writes into it.
 
 The kernel locks the file ``lock`` and releases it when the process ends, so there are no stale locks. On a file system
 without locks the file ``owner``, which only one process can create, takes its place. A killed trainer leaves it behind;
@@ -120,15 +120,18 @@ def is_held(folder: str) -> bool:
         return refused == errno.EWOULDBLOCK or exists(os.path.join(folder, "owner"))
 
 
-def take_lock(folder: str, name: str) -> IO[str] | None:
-    """Lock the file ``name`` of a folder until it is closed or the process ends; None if another holds it.
+def take_lock(folder: str, name: str, patience: float = 0.0) -> IO[str] | None:
+    """Lock the file ``name`` of a folder until it is closed or the process ends.
 
-    Raises ``SystemFault``, also on a file system without locks.
+    None if another process holds it for ``patience`` seconds. Raises ``SystemFault``, also on a file system without
+    locks.
     """
+    deadline = time.monotonic() + patience
     with system_faults(f"{folder} cannot be locked"):
         file = _open(os.path.join(folder, name))
         try:
-            refused = _lock(file, fcntl.LOCK_EX)
+            while (refused := _lock(file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK and time.monotonic() < deadline:
+                time.sleep(0.01)
         except OSError:
             file.close()
             raise
@@ -138,26 +141,6 @@ def take_lock(folder: str, name: str) -> IO[str] | None:
         if refused in UNSUPPORTED:
             raise SystemFault(f"{folder} cannot be locked ({os.strerror(refused)}): use a folder with locks")
         return None
-
-
-class FileLock:
-    """A lock to wait for, with the interface of Optuna's locks. The kernel releases it when its holder ends."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-
-    def acquire(self) -> bool:
-        """Wait for the lock; always True. Raises ``SystemFault``."""
-        with system_faults(f"{self._path} cannot be locked"):
-            self._file = _open(self._path)
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-        return True
-
-    def release(self) -> None:
-        """Give the lock back."""
-        if self._file:
-            self._file.close()
 
 
 def _lock(file: IO[Any], kind: int) -> int:

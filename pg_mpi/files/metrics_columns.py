@@ -13,7 +13,7 @@ Columns = dict[str, NDArray[np.float64]]
 
 
 def read_columns(path: str) -> tuple[Columns, int]:
-    """Read a metrics file: {name: float64 (updates,)}, NaN where a value is null or missing; {} without a line.
+    """Read a metrics file: {name: float64 (updates,)}, {} without a line. NaN: a missing value, or no finite number.
 
     Numbers of an object are under ``name.key``, such as ``phase_s.wait``. Also returns the number of damaged lines,
     which are left out. Raises ``OSError``.

@@ -14,11 +14,11 @@ from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.learning.phases import PHASES
 from pg_mpi.report import run_files
 
-#: Metrics that a line must have as numbers, and those that may be null.
+#: Metrics that each line must have as numbers, and those that may be missing.
 NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
 NULLABLE = ("return_mean", "return_ci95")
 LARGEST = 1e15  # upper bound of counters and times
-LEAST = {"updates_per_s": 1e-9, "ranks": 1}  # lower bounds of divisors
+LEAST = {"updates_per_s": 1e-9, "ranks": 1} | dict.fromkeys(NULLABLE, -LARGEST)  # lower bounds that are not 0
 
 
 class Run(NamedTuple):
@@ -29,7 +29,7 @@ class Run(NamedTuple):
         path: path of the folder, as given.
         columns: name of a metric → float64, shape (updates,); NaN for null. Of a phase: seconds, mean of ranks.
         beside: data of the folder's other files.
-        notes: a line for each file that could not be used.
+        notes: a line for each file, or lines of metrics, that could not be used.
     """
 
     name: str
@@ -60,13 +60,15 @@ def _run(path: str, name: str) -> Run:
     try:
         with system_faults(f"{metrics} cannot be read", "make it readable, or copy it"):
             found, damaged = read_columns(metrics)
+        if not found and damaged:
+            raise ValueError("none of its lines is one of metrics")
         if not found:
             raise UsageError(f"{metrics} has no whole line yet: wait until the first update is over")
         columns = _checked(found)
     except ValueError as error:
         raise UsageError(
             f"{metrics} is damaged or of another version of pg_mpi ({error}): take a good copy, or make the report "
-            "with that version"
+            "with the version that config.json names"
         ) from None
     if damaged:
         notes.append(f"damaged lines of metrics.jsonl are left out: {damaged}")
@@ -80,20 +82,24 @@ def _hint(path: str) -> str:
 
 
 def _checked(found: Columns) -> Columns:
-    """The columns that the report shows, phases included. Raises ``ValueError``, which names the wrong ones."""
+    """The columns that the report shows, phases included. Raises ``ValueError``, which names a wrong one."""
     missing = np.full(len(found["update"]), np.nan)
     columns = {name: found.get(name, missing) for name in (*NUMBERS, *NULLABLE)}
-    columns |= {name: found.get(f"phase_s.{name}", np.zeros(len(missing))) for name in PHASES}
-    wrong = [name for name in columns if not _possible(name, columns[name])]
-    wrong += [name for name in ("update", "wall_s") if (np.diff(columns[name]) < 0).any()]
-    if wrong:
-        raise ValueError(f"its {' and '.join(dict.fromkeys(wrong))} cannot be used")
+    if not any(name.startswith("phase_s.") for name in found):
+        raise ValueError("it has no phase_s")
+    for name in PHASES:  # a version may have had fewer
+        columns[name] = np.nan_to_num(found.get(f"phase_s.{name}", missing))
+    for name, values in columns.items():
+        if (wrong := _is_wrong(name, values)).any():
+            raise ValueError(f"its {name} of update {found['update'][wrong.argmax()]:.0f} cannot be used")
     return columns
 
 
-def _possible(name: str, values: NDArray[np.float64]) -> bool:
-    """Whether all values of a column are within their bounds. NaN stands for null, and is within no bounds."""
+def _is_wrong(name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where a column is out of its bounds, which NaN is too, or goes back."""
+    wrong: NDArray[np.bool_] = ~((values >= LEAST.get(name, 0)) & (values <= LARGEST))
     if name in NULLABLE:
-        values = values[~np.isnan(values)]
-    least = -LARGEST if name in NULLABLE else LEAST.get(name, 0)
-    return bool(((values >= least) & (values <= LARGEST)).all())
+        wrong &= ~np.isnan(values)
+    if name in ("update", "wall_s"):
+        wrong[1:] |= np.diff(values) < 0
+    return wrong

@@ -10,15 +10,16 @@ import os
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from pg_mpi.config.errors import RunError, UsageError, described
+from pg_mpi.config.errors import RunError, SystemFault, UsageError, described
 from pg_mpi.config.random_streams import TUNE, stream
 from pg_mpi.files.atomic_file import drop_torn_line, is_torn, make_folder
-from pg_mpi.files.folder_lock import FileLock, take_lock
+from pg_mpi.files.folder_lock import take_lock
 from pg_mpi.tune.space import Dimension
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
+PATIENCE = 60.0  # seconds to wait for the journal; others write one record at a time
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
 PARTS = 2 ** (RUNGS - 1)
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # of a trial, by Optuna's name
@@ -34,6 +35,26 @@ def _reading(path: str) -> Iterator[None]:
     except Exception as error:
         line = f"the study {path} is damaged ({described(error)}): take a good copy, or give another --study"
         raise UsageError(line) from None
+
+
+class JournalLock:
+    """Optuna's lock of a journal: the file ``lock`` of the study's folder, which the kernel unlocks with its holder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> bool:
+        """Wait for the lock; always True. Raises ``SystemFault``."""
+        self._file = take_lock(self._folder, "lock", PATIENCE)
+        if not self._file:
+            raise SystemFault(f"another process has locked the study in {self._folder} for {PATIENCE:g} s", True)
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._file:
+            self._file.close()
 
 
 class Task(NamedTuple):
@@ -73,7 +94,8 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
-        lock = FileLock(path + ".lock")
+        make_folder(self.folder)
+        lock = JournalLock(self.folder)
         if is_torn(path):  # else the next record would be appended to that line, and no start could read it
             lock.acquire()
             try:

@@ -20,6 +20,7 @@ from scipy.optimize import least_squares
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import nearest
+from pg_mpi.run.step_division import dividing
 
 GAMMA = 1e-10  # seconds per byte: float32 sums at 10 GB/s, limited by memory
 
@@ -100,3 +101,8 @@ def fitted(ranks, seconds):
 
     start = [math.log(times[0]), math.log(times[1] / sizes[1])]
     return Network(*map(float, np.exp(least_squares(misses, start).x)))
+
+
+def dividing_on_nodes(ranks, node):
+    """How many of ``ranks`` ranks divide an optimizer step, with at most ``node`` on a node."""
+    return dividing(ranks, -(-ranks // node))

@@ -35,6 +35,8 @@ PUBLISHED = {
     "ALE/Seaquest-v5": (68, 20182),
     "ALE/SpaceInvaders-v5": (148, 1652),
 }
+#: Keys by which a result is known.
+KEYS = {"env_id", "wall_s", "env_steps", "return_mean", "trained", "random"}
 DEFAULT = ",".join(name for name in PUBLISHED if name != "ALE/Pong-v5")
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "seed", "preset", "env_id"}
@@ -71,7 +73,7 @@ def main(argv):
         for seed in args.seeds:
             for game in games:
                 attempt(game, seed, args, facts)
-    results = [found for found in read_parts(args.out, {}, "*.json") if "trained" in found]
+    results = [found for found in read_parts(args.out, {}, "*.json") if found.keys() >= KEYS]
     if not results:
         raise UsageError(f"{args.out} holds no result: run without --table to train, or give another --out")
     print(table(results))

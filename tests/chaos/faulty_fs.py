@@ -121,12 +121,6 @@ def serve(backing, mount, control, log, delay):
             self._call("unlink", path)
             os.rmdir(self._at(path))
 
-        def symlink(self, target, source):
-            os.symlink(source, self._at(target))
-
-        def readlink(self, path):
-            return os.readlink(self._at(path))
-
         def flock(self, path, fh, op):
             self._call("lock", path)
             if self._control.get("locks") != "lie":

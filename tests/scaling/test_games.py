@@ -13,18 +13,20 @@ from scaling.score import games
 FLAGS = ["--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out", "--runs", "runs"]
 
 
-def result(preset):
-    facts = {"env_id": "ALE/Pong-v5", "seed": 0, "preset": preset, "ranks": 1, "wall_s": 1.0, "env_steps": 1}
-    return facts | {"return_mean": 0.0, "trained": {"mean": 0.0}, "random": {"mean": -20.0}}
+WORDS = ["--env-id", "ALE/Pong-v5", "--preset", "default", "--seed", "0", "--max-walltime", "00:10:00"]
+RESULT = {
+    **{"env_id": "ALE/Pong-v5", "ranks": 1, "flags": WORDS, "wall_s": 1.0, "env_steps": 1, "return_mean": 0.0},
+    **{"trained": {"mean": 0.0}, "random": {"mean": -20.0}},
+}
 
 
 @pytest.mark.parametrize(
     "content, args, message",
     [
-        (result("karpathy"), [], "out holds results of other settings"),
-        (result("default") | {"ranks": 2}, [], "out holds results of other settings (None): give another --out"),
-        (result("default") | {"flags": []}, ["--", "--hidden", "7"], "out holds results of other settings"),
-        ({"rows": []}, [], "out holds results of other settings"),
+        (RESULT, ["--preset", "karpathy"], "Pong-v5-s0.json has other settings (flags): give another --out"),
+        (RESULT | {"ranks": 2}, [], "Pong-v5-s0.json has other settings (ranks): give another --out"),
+        (RESULT, ["--", "--hidden", "7"], "Pong-v5-s0.json has other settings (flags)"),
+        ({"rows": []}, [], "Pong-v5-s0.json has other settings (ranks, flags)"),
         ({"rows": []}, ["--table"], "out holds no result"),
     ],
 )
@@ -34,6 +36,14 @@ def test_results_of_other_settings_or_tools_are_refused(tmp_path, monkeypatch, c
     path.write_text(json.dumps(content))
     monkeypatch.chdir(tmp_path)
     assert message in refusal(games.main, *FLAGS, *args) and json.loads(path.read_text()) == content
+
+
+def test_result_of_the_same_settings_is_not_measured_again(tmp_path, monkeypatch, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/Pong-v5-s0.json").write_text(json.dumps(RESULT))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(games.timed_run, "trained", None)
+    assert games.main(FLAGS) == 0 and "Pong-v5, 1 seeds" in capsys.readouterr().out
 
 
 def test_refused_command_keeps_an_existing_run_folder(tmp_path, monkeypatch):

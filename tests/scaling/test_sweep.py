@@ -42,7 +42,7 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     same = ["--ranks", "1,2", "--out", "out", *SHORT]
     other = refusal(main, *same, "--hidden", "32")
-    assert "out holds results of other settings (python -m scaling.sweep" in other
+    assert "ranks-000001-0.json has other settings (words): give another --out" in other
     point.write_text('{"sps": 1')
     assert "ranks-000001-0.json is damaged: delete it" in refusal(main, *same)
 

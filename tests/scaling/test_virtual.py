@@ -59,7 +59,7 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
     assert main(flags) == 0
     assert json.loads(path.read_text())["end"] == json.loads(result)["end"], "the result differs from the run folder"
     assert "virtual ranks into" not in capfd.readouterr().err, "a finished run was repeated"
-    assert "virtual holds results of other settings" in refusal(main, *flags, "--network", "aries")
+    assert "has other settings (network): give another --out" in refusal(main, *flags, "--network", "aries")
 
 
 def test_check_compares_virtual_with_real_ranks(tmp_path):
@@ -83,7 +83,7 @@ def test_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, number):
     assert list((tmp_path / "out/run-000002/checkpoints").glob("step-*.npz")), "no checkpoint"
     assert not (tmp_path / "out/run-000003").exists(), "the next number of ranks was started"
     monkeypatch.chdir(tmp_path)
-    assert "holds results of other settings" in refusal(main, *flags, "--network", "aries")
+    assert "has other settings (network)" in refusal(main, *flags, "--network", "aries")
 
 
 def work(seconds):

@@ -1,7 +1,6 @@
 """Locks of run folders, trials and journals, also where the file system has none."""
 
 import errno
-import fcntl
 import json
 import os
 import select
@@ -21,6 +20,8 @@ from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saving
 from pg_mpi.run.env_states import Layout
+from pg_mpi.tune import study
+from pg_mpi.tune.study import JournalLock
 
 
 def test_folder_that_is_removed_or_replaced_is_not_written(tmp_path):
@@ -119,7 +120,9 @@ def test_refused_lock_of_a_run_folder_is_no_lock_of_another(tmp_path, monkeypatc
     assert caught.value.code == 1
 
 
-@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.EACCES, 1), (errno.ENOSYS, 1)])
+@pytest.mark.parametrize(
+    "number, code", [(errno.EIO, 75), (errno.ESTALE, 75), (errno.EACCES, 1), (errno.ENOSYS, 1), (errno.ENOLCK, 1)]
+)
 def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
     monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
     with pytest.raises(SystemFault, match="cannot be locked") as caught:
@@ -127,32 +130,39 @@ def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
     assert caught.value.code == code
 
 
-def test_lock_of_a_journal_is_waited_for_and_ends_with_its_holder(tmp_path):
-    path = str(tmp_path / "tune.journal.lock")
-    code = f"""import time
-from pg_mpi.files.folder_lock import FileLock
-print("ready", flush=True)
-lock = FileLock({path!r})
+def test_lock_of_a_journal_is_waited_for_and_ends_with_its_holder(tmp_path, monkeypatch):
+    code = f"""from pg_mpi.tune.study import JournalLock
+lock = JournalLock({str(tmp_path)!r})
+print("r", end="", flush=True)
 lock.acquire()
-print("held", flush=True)
-time.sleep(60)"""
-    lock = folder_lock.FileLock(path)
-    lock.acquire()
-    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    with other:
-        assert other.stdout.readline() == "ready\n"
-        assert not select.select([other.stdout], [], [], 0.5)[0], "the lock was taken twice"
-        lock.release()
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(BlockingIOError), open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+print("h", end="", flush=True)
+input()"""
+    mine = JournalLock(str(tmp_path))
+    mine.acquire()
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def said(seconds):
+        return select.select([other.stdout], [], [], seconds)[0] and os.read(other.stdout.fileno(), 100)
+
+    try:
+        assert said(30) == b"r" and not said(0.5), "the lock was taken twice"
+        mine.release()
+        assert said(30) == b"h"
+        monkeypatch.setattr(study, "PATIENCE", 0.2)
+        with pytest.raises(SystemFault, match="another process has locked the study") as caught:
+            mine.acquire()
+        assert caught.value.code == 75
         other.kill()
-        lock.acquire()
-        lock.release()
+        other.wait()
+        mine.acquire()
+    finally:
+        other.kill()
+        other.communicate()
 
 
-def test_error_of_a_journals_lock(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.EIO))
-    with pytest.raises(SystemFault, match="tune.journal.lock cannot be locked") as caught:
-        folder_lock.FileLock(str(tmp_path / "tune.journal.lock")).acquire()
-    assert caught.value.code == 75
+@pytest.mark.parametrize("number, code", [(errno.EIO, 75), (errno.ENOLCK, 1)])
+def test_error_of_a_journals_lock(tmp_path, monkeypatch, number, code):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
+    with pytest.raises(SystemFault, match="cannot be locked") as caught:
+        JournalLock(str(tmp_path)).acquire()
+    assert caught.value.code == code

@@ -147,6 +147,7 @@ BAD = {
     "unwritable": (["good", "--out", "none/a.html"], "the report none/a.html cannot be written (No such file or dir"),
     "a folder": (["good", "--out", "folder.html"], "the report folder.html cannot be written (Is a directory): give"),
     "cut": (["cut"], "cut/metrics.jsonl has no whole line yet: wait until the first update is over"),
+    "foreign": (["foreign"], "foreign/metrics.jsonl is damaged or of another version of pg_mpi (none of its lines is"),
 }
 
 
@@ -157,6 +158,8 @@ def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):
     (tmp_path / "folder.html").mkdir()
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut" / "metrics.jsonl").write_text('{"update": 1, "env_s')
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "metrics.jsonl").write_text('{"loss": 1}\n')
     before = sorted(os.listdir(tmp_path))
     for case, (args, expected) in BAD.items():
         assert expected in refusal(main, *args), case
@@ -183,18 +186,24 @@ def test_damaged_lines_of_metrics_are_left_out_with_a_note(tmp_path, case):
 
 
 UNUSABLE = {
-    "back": (line(1), "(its update and wall_s cannot be used)"),
-    "huge": (line(3) | {"wall_s": 1e300}, "(its wall_s cannot be used)"),
-    "infinite": (line(3) | {"sps": float("inf")}, "(its sps cannot be used)"),
-    "no number": (line(3) | {"sps": float("nan")}, "(its sps cannot be used)"),
-    "large integer": (line(3) | {"games": 10**400}, "(its games cannot be used)"),
-    "negative": (line(3) | {"ranks": -1}, "(its ranks cannot be used)"),
-    "no ranks": (line(3) | {"ranks": 0}, "(its ranks cannot be used)"),
-    "no time": (line(3) | {"updates_per_s": 0}, "(its updates_per_s cannot be used)"),
-    "huge mean": (line(3) | {"return_mean": 1e300}, "(its return_mean cannot be used)"),
-    "negative phase": (line(3) | {"phase_s": line(3)["phase_s"] | {"emulator": -1}}, "(its emulator cannot be used)"),
-    "other type": (line(3) | {"sps": "9"}, "(its sps cannot be used)"),
-    "deep object": (line(3) | {"sps": json.loads('{"a":' * 400 + "1" + "}" * 400)}, "(its sps cannot be used)"),
+    "back": (line(1), "(its update of update 1 cannot be used)"),
+    "huge": (line(3) | {"wall_s": 1e300}, "(its wall_s of update 3 cannot be used)"),
+    "infinite": (line(3) | {"sps": float("inf")}, "(its sps of update 3 cannot be used)"),
+    "no number": (line(3) | {"sps": float("nan")}, "(its sps of update 3 cannot be used)"),
+    "large integer": (line(3) | {"games": 10**400}, "(its games of update 3 cannot be used)"),
+    "negative": (line(3) | {"ranks": -1}, "(its ranks of update 3 cannot be used)"),
+    "no ranks": (line(3) | {"ranks": 0}, "(its ranks of update 3 cannot be used)"),
+    "no time": (line(3) | {"updates_per_s": 0}, "(its updates_per_s of update 3 cannot be used)"),
+    "huge mean": (line(3) | {"return_mean": 1e300}, "(its return_mean of update 3 cannot be used)"),
+    "negative phase": (
+        line(3) | {"phase_s": line(3)["phase_s"] | {"emulator": -1}},
+        "(its emulator of update 3 cannot be used)",
+    ),
+    "other type": (line(3) | {"sps": "9"}, "(its sps of update 3 cannot be used)"),
+    "deep object": (
+        line(3) | {"sps": json.loads('{"a":' * 400 + "1" + "}" * 400)},
+        "(its sps of update 3 cannot be used)",
+    ),
 }
 
 
@@ -208,6 +217,16 @@ def test_unusable_metrics_are_refused(tmp_path, case):
         read.runs([str(folder)])
     assert f"is damaged or of another version of pg_mpi {expected}: take" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_phases_of_older_versions(tmp_path):
+    fewer = line(2) | {"phase_s": {"emulator": 0.5}}
+    write_lines(tmp_path, [line(1), fewer])
+    (run,) = read.runs([str(tmp_path)])
+    assert run.columns["emulator"][1] == 0.5 and run.columns["wait"][1] == 0
+    write_lines(tmp_path, [{name: value for name, value in fewer.items() if name != "phase_s"}])
+    with pytest.raises(read.UsageError, match="it has no phase_s"):
+        read.runs([str(tmp_path)])
 
 
 def test_incomplete_last_line_is_ignored(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.mpi.world import World
 from pg_mpi.run import step_division
+from scaling.model.exchange import dividing_on_nodes
 from scaling.model.virtual.world import Hub
 
 
@@ -34,7 +35,7 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
 def test_equal_groups_of_ranks_divide_a_step():
     assert [step_division.dividing(ranks, 1) for ranks in (1, 2, 7, 24)] == [1, 2, 7, 24]
     assert [step_division.dividing(24, hosts) for hosts in (2, 3, 4, 5, 7, 24, 30)] == [12, 8, 6, 4, 3, 1, 1]
-    assert [step_division.dividing(12, 2), step_division.dividing(14, 4)] == [6, 2]
+    assert [dividing_on_nodes(*each) for each in ((16, 4), (16, 16), (12, 8), (14, 4))] == [4, 16, 6, 2]
 
 
 def test_group_of_a_study_divides_nothing():

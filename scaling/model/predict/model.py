@@ -18,8 +18,7 @@ import numpy as np
 from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.schedule import minibatches
 from pg_mpi.run.env_states import ENVS
-from pg_mpi.run.step_division import dividing
-from scaling.model.exchange import two_levels
+from scaling.model.exchange import dividing_on_nodes, two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
 TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
@@ -68,7 +67,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)
     done = [taking_turns(work, cores, node > 1) for work in (play, learn, alone)]
     turns, together = ranks / cores, min(ranks, node)
-    group = 1 if settings["elastic"] else dividing(ranks, -(-ranks // node))
+    group = 1 if settings["elastic"] else dividing_on_nodes(ranks, node)
 
     def passing(count, size):
         """Least seconds in which the ranks of a node pass so often over an array."""

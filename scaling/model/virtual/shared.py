@@ -35,7 +35,8 @@ class SharedParts:
         self._policy.refresh(network, np.arange(self._policy.rows))
         return network
 
-    def make_learner(self, config, policy, world, phases, group=1):
+    def make_learner(self, config, policy, world, phases, here=1):
+        # ``here``: ranks that would divide a step in this process, where all of them are on one host
         store = SharedStore(ParameterStore(policy, self._optimizer, config, world.size > 1), world, self._group)
         return factory.make_learner(config, policy, world, phases, store=store)
 

@@ -6,11 +6,10 @@ The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``sca
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.signals import StopFlag
-from pg_mpi.run.step_division import dividing
 from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import loop
 from scaling import cli
-from scaling.model.exchange import NAMED, named, two_levels
+from scaling.model.exchange import NAMED, dividing_on_nodes, named, two_levels
 from scaling.model.virtual.shared import SharedParts
 from scaling.model.virtual.world import Hub
 
@@ -21,7 +20,7 @@ def main(argv):
     stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
     thread_pinning.pin_threads()
-    group = dividing(ranks, -(-ranks // node))
+    group = dividing_on_nodes(ranks, node)
     parts = SharedParts(group)
 
     def exchange(size):
