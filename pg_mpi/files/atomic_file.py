@@ -39,12 +39,10 @@ def write_json(path: str, content: Any, indent: int | None = 1) -> None:
 
 def read_list(path: str, parse: Callable[[Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return what ``parse`` makes of a JSON file; [] if it is missing or damaged. Raises ``SystemFault``."""
-    with system_faults(f"{path} cannot be read"):
-        try:
-            with open(path, encoding="utf-8") as file:
-                return parse(json.load(file))
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, RecursionError):
-            return []
+    damaged = contextlib.suppress(ValueError, KeyError, TypeError, RecursionError)
+    with system_faults(f"{path} cannot be read"), unless_missing(), damaged, open(path, encoding="utf-8") as file:
+        return parse(json.load(file))
+    return []
 
 
 def write_text(path: str, text: str) -> None:
@@ -127,11 +125,19 @@ def is_file(path: str) -> bool:
 
 def _mode(path: str, look: Callable[[str], os.stat_result]) -> int:
     """The ``st_mode`` of what is there; 0 if nothing is."""
-    with system_faults(f"{path} cannot be read"):
-        try:
-            return look(path).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
+    with system_faults(f"{path} cannot be read"), unless_missing():
+        return look(path).st_mode
+    return 0
+
+
+@contextlib.contextmanager
+def unless_missing() -> Iterator[None]:
+    """Context that ends without an error at a path where nothing is, or can be."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            raise
 
 
 def make_folder(path: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pg_mpi.config.errors import CheckpointError, system_faults
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder
+from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder, unless_missing
 from pg_mpi.files.checkpoint_file import Arrays
 
 NAME = re.compile(r"step-(\d{12,18})\.npz")
@@ -117,8 +117,6 @@ def _remove_old(folder: str, keep: int, spared: Collection[str | None]) -> None:
 
 
 def _names(folder: str) -> list[str]:
-    with system_faults(f"{folder} cannot be read"):
-        try:
-            return os.listdir(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+    with system_faults(f"{folder} cannot be read"), unless_missing():
+        return os.listdir(folder)
+    return []

@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-from jobs import STEPS, finish, start, wait_for_updates
-from outcome import check_equal, fault, train_whole
+from jobs import STEPS, assert_equal_states, finish, newest, start, wait_for_updates
+from outcome import fault, train_whole
 
 sys.path.append(str(Path(__file__).parents[1] / "batch"))
 
@@ -67,4 +67,5 @@ def host_layouts(outcome, folder, tries, seed):
                 hosts.shape(100 if number == 3 else None)
                 done = finish(_launch(hosts, folder, slots, "--run-dir", f"run-{number}", *words), 120)
                 assert done.returncode == 0, f"wrong: exit {done.returncode} {done.stderr}"
-                check_equal(folder, f"run-{number}")
+                # runs on several hosts have their checkpoints in parts
+                assert_equal_states(newest(folder, "whole")[0], newest(folder, f"run-{number}")[0])

@@ -23,6 +23,7 @@ CASES = {
         "--minibatch-size 1024 exceeds the rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
+    "long name": (["--run-dir", "x" * 300], "cannot be written (File name too long): give another --run-dir"),
 }
 
 
