@@ -125,14 +125,14 @@ def system_faults(
 def user_code(what: str, kind: type[UsageError] | type[RunError] = UsageError) -> Iterator[None]:
     """Context that turns any error of the user's code into one of ``kind``, ``what: error``, after the traceback.
 
-    A ``UsageError`` passes. A ``RunError`` has no traceback, and keeps its text if that begins with a flag.
+    A ``UsageError`` passes. A ``RunError`` names what failed itself, so it keeps its text.
     """
     try:
         yield
     except UsageError:
         raise
     except RunError as error:
-        raise kind(str(error) if str(error).startswith("--") else f"{what}: {error}") from None
+        raise kind(str(error)) from None
     except Exception as error:
         traceback.print_exc()
         raise kind(f"{what}: {described(error)}") from None

@@ -50,10 +50,18 @@ class CustomPolicy:
     def __init__(
         self, function: Function, head: Head, inputs: int, sparse: bool, norm: RunningNorm | None, scales: bool
     ) -> None:
-        self.theta = _checked(getattr(function, "theta", None))
+        self._name = f"policy {type(function).__name__}"
+        self.theta = self._checked(getattr(function, "theta", None))
         self.distribution, self.actions, self.norm = head, head.outputs, norm
         self._function, self._inputs, self._sparse, self._scales = function, inputs, sparse, scales
         self._holds: Floats | None = None  # the array that was last copied to the function
+
+    def _checked(self, theta: Any) -> Floats:
+        """Return a copy of a function's parameters. Raises ``RunError`` if they are not float32 (P,)."""
+        if not (isinstance(theta, np.ndarray) and theta.ndim == 1 and theta.dtype == np.float32 and theta.size):
+            kind = f"{theta.dtype} {theta.shape}" if isinstance(theta, np.ndarray) else type(theta).__name__
+            raise RunError(f"{self._name}: theta must be a numpy array, float32 (P,), not {kind}")
+        return theta.copy()
 
     def try_out(self) -> None:
         """Test the function on two observations of zeros. Raises its exceptions, and ``RunError`` for a wrong shape."""
@@ -98,7 +106,7 @@ class CustomPolicy:
             self._holds = self.theta
         outputs = self._forward(self._stacked(observations))
         if not np.isfinite(outputs).all():
-            raise RunError("the policy's forward gave numbers that are not finite")
+            raise RunError(f"{self._name}: forward gave numbers that are not finite")
         return outputs
 
     def _forward(self, x: Any) -> Floats:
@@ -106,7 +114,7 @@ class CustomPolicy:
         outputs: Floats = self._function.forward(x)
         wanted = x.shape[0], self.distribution.outputs + 1
         if np.shape(outputs) != wanted:
-            raise RunError(f"the policy's forward gave {np.shape(outputs)}, not {wanted}")
+            raise RunError(f"{self._name}: forward gave {np.shape(outputs)}, not {wanted}")
         return outputs
 
     # -- learning ---------------------------------------------------------------------------------------
@@ -145,7 +153,7 @@ class CustomPolicy:
         """
         gradient = self._function.backward(d_outputs)
         if np.shape(gradient) != out.shape:
-            raise RunError(f"the policy's backward gave {np.shape(gradient)}, and theta is {out.shape}")
+            raise RunError(f"{self._name}: backward gave {np.shape(gradient)}, and theta is {out.shape}")
         out[...] = gradient
 
     def products(self, x: Any, hidden: None, outputs: int) -> int:
@@ -169,11 +177,3 @@ class CustomPolicy:
     def put(self, vector: Floats, rows: Any, part: Floats) -> None:
         """Write ``part`` over the whole flat vector."""
         vector[...] = part
-
-
-def _checked(theta: Any) -> Floats:
-    """Return a copy of a function's parameters. Raises ``RunError`` if they are not float32 (P,)."""
-    if not (isinstance(theta, np.ndarray) and theta.ndim == 1 and theta.dtype == np.float32 and theta.size):
-        kind = f"{theta.dtype} {theta.shape}" if isinstance(theta, np.ndarray) else type(theta).__name__
-        raise RunError(f"a policy's theta must be a numpy array, float32 (P,), not {kind}")
-    return theta.copy()

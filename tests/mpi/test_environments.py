@@ -100,10 +100,13 @@ CASES = {
         [*CARTPOLE, "--policy", "own_policies:Missing"],
         "names no class: give package.module:Class, or usual",
     ),
-    "no policy": ([*CARTPOLE, "--policy", "own_policies:ListParameters"], "theta must be a numpy array, float32 (P,)"),
+    "no policy": (
+        [*CARTPOLE, "--policy", "own_policies:ListParameters"],
+        "policy ListParameters: theta must be a numpy array, float32 (P,)",
+    ),
     "short gradient": (
         [*CARTPOLE, "--policy", "own_policies:ShortGradient"],
-        "backward gave (14,), and theta is (15,)",
+        "policy ShortGradient: backward gave (14,), and theta is (15,)",
     ),
     "no gradient": ([*CARTPOLE, "--policy", "own_policies:NoGradient"], "backward gave (), and theta is (15,)"),
     "unknown features": ([*FEATURES, "blob"], "unknown --features 'blob' (did you mean blobs?)"),
