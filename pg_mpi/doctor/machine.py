@@ -10,7 +10,7 @@ from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.thread_pinning import numbers
 
 ROOT = Path("/")
-DEVICES = ("/dev/infiniband/uverbs", "/dev/cxi")  # what an MPI opens to use a fabric
+DEVICES = ("/dev/infiniband/uverbs", "/dev/hfi1_", "/dev/cxi")  # what an MPI opens to use a fabric
 NO_LIMIT = 1 << 60  # cgroup v1 writes a number near 2^63
 
 

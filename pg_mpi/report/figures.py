@@ -1,4 +1,4 @@
-"""Draw figures as inline SVG, once for each theme. The only module of the report that imports matplotlib."""
+"""Draw figures as inline SVG, coloured by the theme. The only module of the report that imports matplotlib."""
 
 import hashlib
 import io
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from pg_mpi.report import series
 from pg_mpi.report.markup import Markup, element, join
 from pg_mpi.report.read import Run
-from pg_mpi.report.theme import PHASES, THEMES, Theme
+from pg_mpi.report.theme import LIGHT, PHASES, run_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Paint = Callable[["Axes", Theme], None]
+Paint = Callable[["Axes"], None]
 
 WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
 
@@ -27,17 +27,17 @@ def learning(runs: list[Run], label: str) -> Markup:
 
     scale, unit = _unit(runs)
 
-    def paint(axes: "Axes", theme: Theme) -> None:
+    def paint(axes: "Axes") -> None:
         for number, run in enumerate(runs):
-            colour, dash = theme.run(number)
+            colour, dash = run_style(number)
             wall, mean, half = series.learning(run)
             axes.fill_between(wall / scale, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
             _draw_line(axes, wall / scale, mean, colour, dash)
             if place := series.evaluated(run):
                 when, middle, low, high = place
                 bar = [[max(middle - low, 0)], [max(high - middle, 0)]]
-                axes.errorbar(when / scale, middle, bar, fmt="D", color=colour, ecolor=theme.ink, markersize=5,
-                              markeredgecolor=theme.ink, elinewidth=1, capsize=3, zorder=4)  # fmt: skip
+                axes.errorbar(when / scale, middle, bar, fmt="D", color=colour, ecolor=LIGHT["ink"], markersize=5,
+                              markeredgecolor=LIGHT["ink"], elinewidth=1, capsize=3, zorder=4)  # fmt: skip
         axes.set(xlabel=unit, ylabel="score", xlim=(0, None))
 
     return _pictures(paint, label)
@@ -48,10 +48,10 @@ def speed(runs: list[Run], label: str) -> Markup:
 
     scale, unit = _unit(runs)
 
-    def paint(axes: "Axes", theme: Theme) -> None:
+    def paint(axes: "Axes") -> None:
         for number, run in enumerate(runs):
             when, sps = series.speed(run)
-            _draw_line(axes, when / scale, sps, *theme.run(number))
+            _draw_line(axes, when / scale, sps, *run_style(number))
         axes.set(xlabel=unit, ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
         axes.yaxis.set_major_formatter("{x:,.0f}")
 
@@ -63,7 +63,7 @@ def phases(run: Run, label: str) -> Markup:
 
     scale, unit = _unit([run])
 
-    def paint(axes: "Axes", theme: Theme) -> None:
+    def paint(axes: "Axes") -> None:
         when, shares = series.shares(run)
         wall = run.columns["wall_s"]
         ends = np.concatenate([[max(wall[0] - series.seconds(run)[0], 0)], when, wall[-1:]]) / scale
@@ -78,8 +78,8 @@ def phases(run: Run, label: str) -> Markup:
 def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
     """Draw the waiting time: a bar for each rank, or a curve of quantiles."""
 
-    def paint(axes: "Axes", theme: Theme) -> None:
-        axes.axhline(shares.mean(), color=theme.muted, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
+    def paint(axes: "Axes") -> None:
+        axes.axhline(shares.mean(), color=LIGHT["muted"], linewidth=1, linestyle=(0, (4, 3)), zorder=3)
         if by_rank:
             axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
@@ -105,40 +105,46 @@ def _draw_line(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], col
 
 
 def _pictures(paint: Paint, label: str) -> Markup:
-    """Draw ``paint(axes, theme)`` for wide and for narrow screens."""
+    """Draw ``paint(axes)`` for wide and for narrow screens."""
     return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
 
 
 def _picture(paint: Paint, label: str, size: tuple[float, float] = HALF, kind: str | None = None) -> Markup:
-    """Draw ``paint(axes, theme)`` for each theme; CSS shows one. ``kind``: on ``wide`` or ``narrow`` screens only."""
-    drawn = (element("div", Markup(_svg(paint, theme, label, size)), class_=theme.name) for theme in THEMES)
-    return element("div", *drawn, class_=" ".join(filter(None, ["picture", kind])), role="img", aria_label=label)
+    """Draw ``paint(axes)``. ``kind``: on ``wide`` or ``narrow`` screens only."""
+    classes = " ".join(filter(None, ["picture", kind]))
+    return element("div", Markup(_svg(paint, label, size)), class_=classes, role="img", aria_label=label)
 
 
-def _svg(paint: Paint, theme: Theme, label: str, size: tuple[float, float]) -> str:
-    """Return an SVG element with text as text and a transparent background. Ignores the user's matplotlibrc."""
+def _svg(paint: Paint, label: str, size: tuple[float, float]) -> str:
+    """Return an SVG element with text as text, a transparent background, and CSS variables for the theme's colours.
+
+    Ignores the user's matplotlibrc.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
-    salt = hashlib.sha256(f"{label}{theme.name}{size}".encode("utf-8", "replace")).hexdigest()  # unique ids
+    salt = hashlib.sha256(f"{label}{size}".encode("utf-8", "replace")).hexdigest()  # unique ids
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({
-            "svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 10, "text.color": theme.ink,
-            "axes.labelcolor": theme.muted, "axes.edgecolor": theme.line, "xtick.color": theme.line,
-            "ytick.color": theme.line, "xtick.labelcolor": theme.muted, "ytick.labelcolor": theme.muted,
-            "axes.grid": True, "grid.color": theme.line, "grid.linewidth": 0.7, "axes.axisbelow": True,
+            "svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 10, "text.color": LIGHT["ink"],
+            "axes.labelcolor": LIGHT["muted"], "axes.edgecolor": LIGHT["line"], "xtick.color": LIGHT["line"],
+            "ytick.color": LIGHT["line"], "xtick.labelcolor": LIGHT["muted"], "ytick.labelcolor": LIGHT["muted"],
+            "axes.grid": True, "grid.color": LIGHT["line"], "grid.linewidth": 0.7, "axes.axisbelow": True,
         })  # fmt: skip
         figure = Figure(size, layout="constrained")
         axes = figure.add_subplot()
-        paint(axes, theme)
+        paint(axes)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(length=0, pad=5)
         axes.xaxis.set_major_formatter("{x:g}")
         stream = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
-    return _lean(stream.getvalue())
+    svg = _lean(stream.getvalue())
+    for name, colour in LIGHT.items():
+        svg = svg.replace(colour, f"var(--{name})")
+    return svg
 
 
 def _lean(svg: str) -> str:

@@ -7,7 +7,7 @@ from pg_mpi import __version__
 from pg_mpi.report import panels, summary, tables
 from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.read import Run
-from pg_mpi.report.theme import DARK, LIGHT, PHASES
+from pg_mpi.report.theme import DARK, LIGHT, PHASES, RUNS, variables
 
 #: Content security policy: no scripts, no network access and no files, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"
@@ -38,10 +38,10 @@ def make(runs: list[Run]) -> str:
 
 def _style() -> Markup:
     css = pathlib.Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{DARK.variables()}}}}}"
+    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(DARK)}}}}}"
     phases = "".join(f".phase-{name}{{color:{colour}}}" for name, colour in PHASES.items())
-    runs = "".join(f".run{number}{{color:var(--run{number})}}" for number in range(len(LIGHT.runs)))
-    return element("style", Markup(f":root{{{LIGHT.variables()}}}\n{dark}\n{runs}{phases}\n{css}"))
+    runs = "".join(f".run{number}{{color:var(--run{number})}}" for number in range(RUNS))
+    return element("style", Markup(f":root{{{variables(LIGHT)}}}\n{dark}\n{runs}{phases}\n{css}"))
 
 
 def _notes(runs: list[Run]) -> Markup | None:

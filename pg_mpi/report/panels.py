@@ -5,14 +5,14 @@ import base64
 from pg_mpi.report import captions, figures, run_files, series, tables
 from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.read import Run
-from pg_mpi.report.theme import LIGHT, dash
+from pg_mpi.report.theme import RUNS, dash
 
 MOST_VIDEO = 8_000_000  # bytes; of a larger one the page shows the path
 
 
 def key(number: int, name: str) -> Markup:
     """A run's name with its line style."""
-    line = element("i", class_=f"line run{number % len(LIGHT.runs)}", style=f"border-top-style:{dash(number)}")
+    line = element("i", class_=f"line run{number % RUNS}", style=f"border-top-style:{dash(number)}")
     return element("span", line, name, class_="key")
 
 
