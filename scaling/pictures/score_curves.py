@@ -33,15 +33,19 @@ def draw_search(path, groups):
 
 
 def draw_virtual(path, results):
-    """Draw score against virtual time and against core-hours, a line per number of ranks."""
+    """Draw score against virtual time and against core-hours, a line per run, coloured by its number of ranks."""
     with axes_of(path, columns=2, size=(11, 4.2)) as (wall, cores):
         from matplotlib import colormaps
 
-        for place, result in enumerate(sorted(results, key=lambda result: result["ranks"])):
-            seconds, scores = _curve(result, "wall_s")
-            colour = colormaps["viridis"](0.95 * place / max(1, len(results) - 1))
-            wall.plot(seconds, scores, color=colour, label=f"{result['ranks']} ranks")
-            cores.plot(seconds * result["ranks"] / 3600, scores, color=colour)
+        counts = sorted({result["ranks"] for result in results})
+        for place, ranks in enumerate(counts):
+            colour = colormaps["viridis"](0.95 * place / max(1, len(counts) - 1))
+            label = f"{ranks} ranks"
+            for result in (result for result in results if result["ranks"] == ranks):
+                seconds, scores = _curve(result, "wall_s")
+                wall.plot(seconds, scores, color=colour, label=label)
+                cores.plot(seconds * ranks / 3600, scores, color=colour)
+                label = None
         for axes in (wall, cores):
             for score in (0, results[0]["target"]):
                 axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)

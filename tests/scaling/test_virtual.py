@@ -26,23 +26,23 @@ from jobs import (
 from scaling.csv_io import read_csv
 from scaling.model.virtual import check
 from scaling.model.virtual.__main__ import for_each, main
-from scaling.model.virtual.comparison import compare
+from scaling.model.virtual.comparison import compare, medians
 from scaling.model.virtual.world import Hub
 
-GAMES = ["--max-frames", "400", "--total-timesteps", "800", "--seed", "3"]
+GAMES = ["--max-frames", "400", "--total-timesteps", "800"]
 BALANCE = [*CARTPOLE, "--total-timesteps", "3000"]
 
 
 @pytest.mark.parametrize("ranks, flags", [(2, BALANCE), (4, [*GAMES, "--reproducible"])])
 def test_weights_equal_those_of_real_ranks(tmp_path, ranks, flags):
-    run(command(ranks, "pg_mpi.train", "--run-dir", "real", *SMALL, *flags), tmp_path, code=0)
-    tool("model.virtual", tmp_path, "--ranks", ranks, "--out", "virtual", *SMALL, *flags)
-    run_dir = f"virtual/run-{ranks:06d}"
+    run(command(ranks, "pg_mpi.train", "--run-dir", "real", "--seed", "3", *SMALL, *flags), tmp_path, code=0)
+    tool("model.virtual", tmp_path, "--ranks", ranks, "--seeds", "3", "--out", "virtual", *SMALL, *flags)
+    run_dir = f"virtual/run-{ranks:06d}-3"
     assert newest(tmp_path, run_dir)[1] == newest(tmp_path, "real")[1]
     assert deterministic(tmp_path, run_dir) == deterministic(tmp_path, "real")
-    assert json.loads((tmp_path / f"virtual/ranks-{ranks:06d}.json").read_text())["ranks"] == ranks
-    (row,), _ = read_csv(tmp_path / "virtual/virtual.csv", "virtual", 1)
-    assert row["ranks"] == ranks and row["end_s"] > 0
+    assert json.loads((tmp_path / f"virtual/ranks-{ranks:06d}-3.json").read_text())["ranks"] == ranks
+    (row,), _ = read_csv(tmp_path / "virtual/virtual.csv", "virtual", 2)
+    assert (row["ranks"], row["seed"]) == (ranks, 3) and row["end_s"] > 0
 
 
 def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
@@ -51,8 +51,10 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
     flags = ["--ranks", "1", "--out", "virtual", *SMALL, *run_flags]
     assert main(flags) == 0 and "1 virtual ranks into" in capfd.readouterr().err
     train_here(*run_flags)
-    assert newest(tmp_path, "virtual/run-000001")[1] == newest(tmp_path)[1], "one virtual rank differs from a real one"
-    path = tmp_path / "virtual/ranks-000001.json"
+    assert newest(tmp_path, "virtual/run-000001-0")[1] == newest(tmp_path)[1], (
+        "one virtual rank differs from a real one"
+    )
+    path = tmp_path / "virtual/ranks-000001-0.json"
     result = path.read_bytes()
     assert main(flags) == 0 and path.read_bytes() == result
     path.unlink()
@@ -76,12 +78,12 @@ def test_check_compares_virtual_with_real_ranks(tmp_path):
 def test_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, number):
     flags = ["--ranks", "2,3", "--out", "out", *SMALL, *CARTPOLE, "--target", "1e6"]
     job = start([sys.executable, "-m", "scaling.model.virtual", *flags], tmp_path)
-    wait_for_updates(job, tmp_path, run="out/run-000002")
+    wait_for_updates(job, tmp_path, run="out/run-000002-0")
     job.send_signal(number)
     ended = finish(job, 30)
     assert ended.returncode == (130 if number == signal.SIGINT else 75), ended.stderr
-    assert list((tmp_path / "out/run-000002/checkpoints").glob("step-*.npz")), "no checkpoint"
-    assert not (tmp_path / "out/run-000003").exists(), "the next number of ranks was started"
+    assert list((tmp_path / "out/run-000002-0/checkpoints").glob("step-*.npz")), "no checkpoint"
+    assert not (tmp_path / "out/run-000003-0").exists(), "the next number of ranks was started"
     monkeypatch.chdir(tmp_path)
     assert "has other settings (network)" in refusal(main, *flags, "--network", "aries")
 
@@ -160,13 +162,21 @@ def test_exception_on_one_rank_ends_all_ranks():
     assert caught.value.agreed
 
 
-def result(ranks, above, at):
+def result(ranks, above, at, seed=0):
     costs = [wall and {"wall_s": wall, "env_steps": 1e6} for wall in (above, at)]
     end = {"sps_total": 1000.0 * ranks, "return_mean": 18.0, "wall_s": 500.0}
-    return {"ranks": ranks, "above_0": costs[0], "at_target": costs[1], "target": 18.0, "end": end}
+    return {"ranks": ranks, "seed": seed, "above_0": costs[0], "at_target": costs[1], "target": 18.0, "end": end}
 
 
 def test_costs_of_each_number_of_ranks():
     rows = compare([result(4, 130, 300), result(1, 400, 1100), result(2, 220, None)])
     assert [row["ranks"] for row in rows] == [1, 2, 4]
     assert rows[1]["above_0_core_hours"] == 2 * 220 / 3600 and rows[1]["at_target_wall_s"] is None
+
+
+def test_medians_over_seeds_count_a_target_not_reached_as_infinite():
+    rows = compare([result(2, 220, None, seed=7), result(2, 100, 900, seed=5), result(2, 130, 300, seed=6)])
+    assert [row["seed"] for row in rows] == [5, 6, 7]
+    found = medians(rows)
+    assert (found["ranks"], found["above_0_wall_s"], found["at_target_wall_s"]) == (2, 130, 900)
+    assert medians([rows[2], rows[2], rows[0]])["at_target_wall_s"] is None

@@ -1,5 +1,6 @@
 """Train on virtual ranks with a simulated clock: ``python -m scaling.model.virtual``."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -19,9 +20,9 @@ from scaling.pictures import score_curves
 from scaling.score import learning_curves
 
 #: Training settings that cannot be given here.
-REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace"}
+REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "trace", "seed"}
 REFUSED |= {"replay", "elastic"}  # not supported on virtual ranks
-KIND = ("virtual", 1)
+KIND = ("virtual", 2)
 #: A number to scale with the ranks, such as ``1024x`` or ``2e6x0.5``.
 SCALED = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)x(-?\d+(?:\.\d+)?)?")
 
@@ -32,7 +33,7 @@ def parser():
         "scaling.model.virtual",
         "Train to a score on N virtual ranks in one process. A simulated clock charges each rank its own "
         "measured time and the modelled time of the exchange. Reports the score against wall-clock time and "
-        "core-hours for each N.",
+        "core-hours for each N, with medians over seeds.",
         "All other flags are those of pg_mpi.train. A suffix x multiplies a number by the number of ranks "
         "(--minibatch-size 1024x), x0.5 by its square root, and x-1 divides it among the ranks (--num-steps 4096x-1). "
         "The command uses one core. The same command resumes a stopped run. N virtual ranks take about N times as "
@@ -40,6 +41,7 @@ def parser():
         f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12.",
     )
     cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of virtual ranks", "1,2,4,8")
+    cli.add_option(p, "--seeds", "S,S", cli.numbers(integer(0)), "seeds of the training", "0")
     cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network between nodes", "memory")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
     cli.add_option(p, "--target", "R", cli.as_text(real()), "train to this mean of 100 games", 18)
@@ -71,12 +73,14 @@ def main(argv):
 
 def train_all(args, words, facts):
     """Train the unfinished runs and write their results. Returns the exit code of the first that fails, or 0."""
-    for ranks in args.ranks:
-        run, place = Path(args.out, f"run-{ranks:06d}"), Path(args.out, f"ranks-{ranks:06d}.json")
+    for seed, ranks in itertools.product(args.seeds, args.ranks):
+        name = f"{ranks:06d}-{seed}"
+        run, place = Path(args.out, f"run-{name}"), Path(args.out, f"ranks-{name}.json")
         begun = time.monotonic()
         if not (run / "DONE").exists():
             how = [args.network, str(args.ranks_per_node), str(ranks)]
-            if code := train(run, ranks, how, [*for_each(words, ranks), "--target-return", args.target]):
+            own = ["--seed", str(seed), "--target-return", args.target]
+            if code := train(run, ranks, how, [*for_each(words, ranks), *own]):
                 return code
         if not place.exists():
             keep(place, run, ranks, time.monotonic() - begun, facts)
