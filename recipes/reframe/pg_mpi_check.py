@@ -1,19 +1,19 @@
 """A ReFrame test of the benchmark, in its three sizes. From the checkout, after ``make setup``:
 
-    reframe -C SETTINGS.py -c scaling/reframe_check.py -n 'PgMpiBenchmark.*core' -r
+    reframe -C SETTINGS.py -c recipes/reframe/pg_mpi_check.py -n 'PgMpiBenchmark.*core' -r
 
 The partition's scheduler starts the benchmark's own command once, and that starts the ranks. References are for
 systems of yours: see the dict below.
 """
 
-import os
+from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, performance_function, run_after, run_before, sanity_function, variable
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @rfm.simple_test
@@ -42,13 +42,13 @@ class PgMpiBenchmark(rfm.RunOnlyRegressionTest):
     def set_command(self):
         """Start the benchmark in this checkout, without a launcher of ReFrame's: it starts its own ranks."""
         self.job.launcher = getlauncher("local")()
-        self.executable = os.path.join(ROOT, ".venv", "bin", "python")
+        self.executable = str(ROOT / ".venv/bin/python")
         self.executable_opts = ["-m", "scaling.benchmark", self.size, "--out", "out"]
         self.executable_opts += ["--launcher", f"'{self.launcher}'"]
         if self.size == "machine":
             self.executable_opts += ["--ranks", str(self.ranks)]
             self.num_tasks = self.ranks
-        self.env_vars["PYTHONPATH"] = ROOT
+        self.env_vars["PYTHONPATH"] = str(ROOT)
 
     @sanity_function
     def is_valid(self):
