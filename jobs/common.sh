@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # What all job scripts share. Settings, from jobs/site.sh or from the environment:
 #
-#   PG_MPI_HOME      the checkout (default: the folder that the job was submitted from)
+#   PG_MPI_HOME      the checkout (default: the folder that the job was submitted from); not in jobs/site.sh, which is in it
 #   PG_MPI_PYTHON    its Python (default: .venv/bin/python in it)
 #   PG_MPI_LAUNCHER  auto, mpirun, or another launcher with its options, as "srun --mpi=cray_shasta" or
 #                    "mpiexec --ppn 128" (default: auto, an srun that gives one world, else mpirun)

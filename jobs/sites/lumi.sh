@@ -6,6 +6,7 @@
 #   cp jobs/sites/lumi.sh jobs/site.sh
 #   sbatch -A PROJECT -p standard -N 4 --ntasks-per-node=128 --time=12:00:00 jobs/train.slurm --total-timesteps 2e9
 #
+# Environment with Cray's mpi4py: as in archer2.sh.
 # Many small files slow Lustre down for all: the environment is packed into one file and started from memory (/tmp is one).
 module load cray-python
 PG_MPI_STAGE=/tmp

@@ -7,4 +7,5 @@
 #     -l select=10:ncpus=64:mpiprocs=32,place=scatter,walltime=03:00:00,filesystems=home:eagle jobs/train.pbs
 #
 # A node has 32 cores with two threads each. Its other resource, four GPUs, is not used.
+# Environment with Cray's mpi4py: as in archer2.sh, with the site's Python module.
 PG_MPI_LAUNCHER="mpiexec --ppn 32 --depth 1 --cpu-bind depth"

@@ -279,3 +279,15 @@ def test_slow_transport_of_the_wheel_is_left_out(monkeypatch: pytest.MonkeyPatch
     assert os.environ["OMPI_MCA_btl"] == kept  # noqa: SIM112 - as Open MPI spells it
     monkeypatch.setenv("MPI4PY_LIBMPI", "/usr/lib/libmpi.so")
     assert not mpirun._is_wheel()
+
+
+@pytest.mark.parametrize("quota, cores", [("max 100000", 2), ("100000 100000", 1), ("", 2)])
+def test_usable_cores_are_counted_once_for_their_threads(
+    quota: str, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    files = {siblings.format(thread): f"{thread % 2},{thread % 2 + 2}\n" for thread in range(4)}
+    files["/sys/fs/cgroup/cpu.max"] = quota
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setattr(mpirun, "content", lambda path: files.get(path, ""))
+    assert mpirun.usable_cores() == cores

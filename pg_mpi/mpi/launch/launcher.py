@@ -133,7 +133,7 @@ def _next_signal(awaited: set[signal.Signals], seconds: float) -> int | None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pg_mpi.mpi.launch", allow_abbrev=False)
-    parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable hardware thread)")
+    parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable core)")
     parser.add_argument("--launcher", default="mpirun", help='instead of mpirun, such as "srun --mpi=pmix"')
     parser.add_argument("--again", metavar="COMMAND", help="count exit code 75 as success and name COMMAND")
     parser.add_argument("--system-mpi", action="store_true", help="check whether the machine's own MPI works here")
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.system_mpi:
         return 0 if mpirun.system_mpi() else 1
     job = options.job[1:] if options.job[:1] == ["--"] else options.job
-    ranks = mpirun.usable_threads() if options.ranks is None else options.ranks
+    ranks = mpirun.usable_cores() if options.ranks is None else options.ranks
     if not job or ranks < 1:
         parser.error("name a module to run, and at least one rank")
     try:

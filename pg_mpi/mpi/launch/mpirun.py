@@ -127,11 +127,15 @@ def usable_threads() -> int:
 
 
 def usable_cores() -> int:
-    """Number of cores that this process may use. mpirun counts cores, not hardware threads."""
+    """Number of cores that this process may use, at most a container's CPU quota.
+
+    mpirun counts cores, not hardware threads.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return usable_threads()
     siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    return len({content(siblings.format(thread)) or thread for thread in os.sched_getaffinity(0)})
+    cores = {content(siblings.format(thread)) or thread for thread in os.sched_getaffinity(0)}
+    return min(len(cores), usable_threads())
 
 
 def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]:
