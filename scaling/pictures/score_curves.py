@@ -40,7 +40,7 @@ def draw_virtual(path, results):
         counts = sorted({result["ranks"] for result in results})
         for place, ranks in enumerate(counts):
             colour = colormaps["viridis"](0.95 * place / max(1, len(counts) - 1))
-            label = f"{ranks} ranks"
+            label = f"{ranks} rank{'s' if ranks > 1 else ''}"
             for result in (result for result in results if result["ranks"] == ranks):
                 seconds, scores = _curve(result, "wall_s")
                 wall.plot(seconds, scores, color=colour, label=label)
@@ -52,4 +52,4 @@ def draw_virtual(path, results):
             axes.set(xscale="log", ylim=(-21.5, 21.5))
         wall.set(xlabel="virtual seconds", ylabel="score, mean of the last 100 games")
         cores.set(xlabel="core-hours")
-        wall.legend(loc="upper left", frameon=False, fontsize=8)
+        wall.legend(loc="lower right", frameon=False, fontsize=8)
