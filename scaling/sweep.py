@@ -12,7 +12,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.mpi.launch.mpirun import start_command, usable_threads
+from pg_mpi.mpi.launch.mpirun import start_command, usable_cores, usable_threads
 from scaling import cli
 from scaling.csv_io import read_csv, read_parts
 from scaling.measure import efficiency, timed_run
@@ -36,7 +36,7 @@ def parser():
         "total of envs, --envs-per-rank times the largest number of ranks, is divided among the ranks. Takes "
         "(WARMUP + SECONDS) x REPEATS for each number of ranks. Run nothing else on the machine meanwhile.",
     )
-    cli.add_option(p, "--ranks", "N,N,...", cli.counts, "numbers of ranks (default: 1, 2, 4 ... and all threads)")
+    cli.add_option(p, "--ranks", "N,N,...", cli.counts, "numbers of ranks (default: 1, 2, 4 ... and all cores)")
     cli.add_option(p, "--mode", "M", choice("weak", "strong"), "weak or strong scaling", "weak")
     p.add_argument("--hosts", metavar="FILE", help="host file: a line NAME slots=N per host (default: this machine)")
     cli.add_option(p, "--launcher", None, None, 'mpirun, or such as "srun --mpi=pmix"', "mpirun")
@@ -58,7 +58,7 @@ def prepare(argv):
     """
     args, words = cli.parse_training(parser(), argv, OWN)
     args.words = words
-    args.ranks = args.ranks or doubling(usable_threads())
+    args.ranks = args.ranks or doubling(usable_cores())
     most = args.ranks[-1]
     start_command(args.launcher, args.ranks[0])  # raises if there is no mpirun
     args.nodes = host_file(args.hosts) if args.hosts else None

@@ -13,7 +13,7 @@ DARK = {
     "marked": "#4a3d10", "run0": "#6fb1ff", "run1": "#ff8592", "run2": "#58cf9b", "run3": "#f0b64f", "run4": "#bd9cff",
     "run5": "#52cfe0",
 }  # fmt: skip
-RUNS = 6
+RUNS = sum(name.startswith("run") for name in LIGHT)
 
 #: Dash patterns (matplotlib, CSS) of the first runs, the next runs, and the runs after those.
 DASHES: tuple[tuple[Any, str], ...] = (("-", "solid"), ((0, (5, 2)), "dashed"), ((0, (1.2, 1.6)), "dotted"))

@@ -28,7 +28,7 @@ def parser():
         "--envs-per-rank 8 --sync steps with fixed steps. Takes about 8 x SECONDS x REPEATS. Start-up is reported "
         "separately. Run nothing else on the machine meanwhile.",
     )
-    cli.add_option(p, "--ranks", "N", integer(), "MPI ranks (default: one per usable hardware thread)")
+    cli.add_option(p, "--ranks", "N", integer(), "MPI ranks (default: one per usable core)")
     cli.add_option(p, "--seconds", "S", cli.positive, "length of each measurement", 5)
     cli.add_option(p, "--repeats", "R", integer(), "measurements of each part", 4)
     return cli.add_shared(p, "also write ceiling.json there", preset=True)
@@ -40,7 +40,7 @@ def prepare(argv):
     Raises ``UsageError``.
     """
     args, words = cli.parse_training(parser(), argv, REFUSED)
-    args.ranks = args.ranks or mpirun.usable_threads()
+    args.ranks = args.ranks or mpirun.usable_cores()
     config, given = cli.check_training(words, args.ranks)
     if not is_atari(config.env_id) or config.policy != "usual":
         raise UsageError(f"{config.env_id} cannot be measured here: give an Atari game and the built-in policy")
