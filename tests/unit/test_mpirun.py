@@ -285,6 +285,7 @@ def test_slow_transport_of_the_wheel_is_left_out(monkeypatch: pytest.MonkeyPatch
 def test_usable_cores_are_counted_once_for_their_threads(
     quota: str, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Made-up kernel files stand in for two cores with two threads each."""
     siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     files = {siblings.format(thread): f"{thread % 2},{thread % 2 + 2}\n" for thread in range(4)}
     files["/sys/fs/cgroup/cpu.max"] = quota
