@@ -24,8 +24,8 @@ def table(result):
     lengths = costs["lengths"]
     lines = [
         f"measured on {costs['ranks']} ranks: a step {us['play_s']:.0f} us (noise {costs['noise']:.1%}), a sample and "
-        f"epoch {us['sample_s']:.1f} us, a minibatch {us['call_s']:.0f} us, a MB of its exchange "
-        f"{1e6 * us['byte_s']:.0f} us and in the optimizer {1e6 * us['step_s']:.0f} us, an update "
+        f"epoch {us['sample_s']:.1f} us, a minibatch {us['call_s']:.1f} us, a MB of its exchange "
+        f"{1e6 * us['byte_s']:.1f} us and in the optimizer {1e6 * us['step_s']:.1f} us, an update "
         f"{us['round_s'] / 1000:.1f} ms more on rank 0; games of {min(lengths):,.0f} to {max(lengths):,.0f} steps, "
         f"mean {sum(lengths) / len(lengths):,.0f}",
         f"network: {result['network']}; memory of a node: {result['memory_gb_s']:.0f} GB/s",
