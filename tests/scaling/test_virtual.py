@@ -145,6 +145,27 @@ def test_ranks_on_a_shared_core_take_longer():
     assert crowded == pytest.approx(3 * alone, rel=0.3)
 
 
+def test_turns_are_short_so_that_all_ranks_see_the_same_machine():
+    """Ranks that read the clock take turns; one that waits for a disk keeps its turn, for which it is charged."""
+    turns = []
+
+    def main(world):
+        begun = world.clock()
+        for _ in range(20 * (1 + world.rank)):
+            work(0.001)
+            world.clock()
+            turns.append(world.rank)
+        used = world.clock() - begun
+        world.on_root(lambda: (turns.append("saving"), work(0.01), world.clock(), turns.append("saved")))
+        return used
+
+    used = Hub(2, lambda size: 0.0).run(main)
+    assert used == [pytest.approx(0.02, abs=0.01), pytest.approx(0.04, abs=0.01)]
+    order = [rank for rank, after in zip(turns, turns[1:]) if rank != after]
+    assert order.count(0) >= 4 and turns.count(0) == 20 and turns.count(1) == 40
+    assert turns[turns.index("saving") + 1] == "saved"
+
+
 def test_exception_on_one_rank_ends_all_ranks():
     def main(world):
         if world.rank == 1:

@@ -3,6 +3,8 @@
 The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``scaling.model.virtual`` starts this module.
 """
 
+import gc
+
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.signals import StopFlag
@@ -20,6 +22,7 @@ def main(argv):
     stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
     thread_pinning.pin_threads()
+    gc.disable()  # a collection would visit the objects of all ranks, in the time of one
     group = dividing_on_nodes(ranks, node)
     parts = SharedParts(group)
 

@@ -1,7 +1,8 @@
 """Virtual ranks: one thread with a trainer per rank, one at a time, on a simulated clock.
 
-The ranks take turns in rank order. Each runs alone up to its next collective call, and its processor time is added to
-its own clock, so other load on this machine does not count. Work of rank 0 for all ranks, such as checkpoints, is
+The ranks take turns in rank order. Each runs alone, and its processor time is added to its own clock, so other load on
+this machine does not count. A turn ends at the next collective call, or after 3 ms: then a machine whose speed changes
+is as fast for one rank as for another. Work of rank 0 for all ranks, such as checkpoints, is
 charged by wall-clock time, because it waits for disks. When the last rank has reached the call, the call is executed
 for all ranks, and every clock is set to the latest one plus the modelled network time. Waiting, exchange and speed are
 those of as many cores; the training is real.
@@ -17,6 +18,8 @@ import numpy as np
 from pg_mpi import STARTED
 from pg_mpi.config.errors import agreed
 from pg_mpi.mpi.world import attempt
+
+TURN = 0.003  # seconds after which a rank that reads its clock lets the next one go on
 
 
 class Broken(RuntimeError):
@@ -37,7 +40,9 @@ class Hub:
         self._turns = [threading.Semaphore(0) for _ in range(size)]
         self._clocks = [time.monotonic() - STARTED] * size  # every rank starts after the imports
         self._items, self._result, self._resumed = [None] * size, None, 0.0
-        self._made = {}  # (result, seconds) of calls that some ranks have not reached
+        self._arrived, self._to_come = [False] * size, size  # at the next collective call
+        self._made = {}  # [result, seconds, ranks to come] of calls that some ranks have not reached
+        self._whole = False  # whether this turn may not end now
         self.error = None
 
     def run(self, main):
@@ -60,7 +65,7 @@ class Hub:
             self._take(rank)
             results[rank] = main(VirtualWorld(self, rank))
             self.meet(rank, None, lambda items: None, 0)  # wait for all ranks
-            self._turns[(rank + 1) % self.size].release()
+            self._pass(rank)
         except BaseException as error:  # an error of one rank ends all
             if self.error is None:
                 self.error = error
@@ -73,38 +78,66 @@ class Hub:
             raise Broken("another virtual rank failed")
         self._resumed = thread_time()
 
+    def _pass(self, rank):
+        """Give the turn to the next rank that is on its way to the collective call; perhaps ``rank`` itself."""
+        ranks = ((rank + step) % self.size for step in range(1, self.size + 1))
+        self._turns[next(each for each in ranks if not self._arrived[each])].release()
+
     def clock(self, rank):
-        """Seconds on a rank's clock. Call only in its turn."""
-        return self._clocks[rank] + self._crowd * (thread_time() - self._resumed)
+        """Seconds on a rank's clock. Call only in its turn. After ``TURN`` the others have theirs in this call."""
+        seconds = thread_time() - self._resumed
+        if seconds > TURN and not self._whole:
+            self._clocks[rank] += self._crowd * seconds
+            self._pass(rank)
+            self._take(rank)
+            seconds = thread_time() - self._resumed
+        return self._clocks[rank] + self._crowd * seconds
 
     def delay(self, rank, seconds):
         """Advance a rank's clock. Call only in its turn."""
         self._clocks[rank] += seconds
 
     def once(self, rank, number, function, share):
-        """Result of call ``number``. The first rank executes it; every rank is charged this share of its time."""
+        """Result of call ``number``. The first rank executes it; every rank is charged this share of its time.
+
+        ``function`` must not read the clock.
+        """
         if self.size == 1:
             return function()
         if number not in self._made:
             begun = thread_time()
             result = function()
             seconds = thread_time() - begun
-            self._made[number] = result, share * seconds
+            self._made[number] = [result, share * seconds, self.size - 1]
             self.delay(rank, self._crowd * (share - 1) * seconds)
             return result
-        result, seconds = self._made[number] if rank < self.size - 1 else self._made.pop(number)
-        self.delay(rank, self._crowd * seconds)
-        return result
+        made = self._made[number]
+        made[2] -= 1
+        if not made[2]:
+            del self._made[number]
+        self.delay(rank, self._crowd * made[1])
+        return made[0]
+
+    def attempt(self, rank, function, *args):
+        """Call ``function(*args)``, charged by wall-clock time because it may wait for disks: (result, error)."""
+        self._whole = True
+        begun, worked = perf_counter(), thread_time()
+        outcome = attempt(function, *args)
+        self.delay(rank, max(0.0, perf_counter() - begun - (thread_time() - worked)))
+        self._whole = False
+        return outcome
 
     def meet(self, rank, item, combine, size):
         """Wait for the items of all ranks and return ``combine(items)``. Costs an exchange of ``size`` bytes."""
-        self._clocks[rank] = self.clock(rank)
-        self._items[rank] = item
-        if rank == self.size - 1:
+        self.delay(rank, self._crowd * (thread_time() - self._resumed))
+        self._items[rank], self._arrived[rank] = item, True
+        self._to_come -= 1
+        if not self._to_come:
             self._result = combine(self._items)
             latest = max(self._clocks) + (self._cost(size) if self.size > 1 else 0.0)
             self._clocks = [latest] * self.size
-        self._turns[(rank + 1) % self.size].release()
+            self._arrived, self._to_come = [False] * self.size, self.size
+        self._pass(rank)
         self._take(rank)
         return self._result
 
@@ -155,22 +188,15 @@ class VirtualWorld:
         dealt = self._hub.meet(self.rank, blocks, list, sum(map(len, blocks)))
         return dealt[self.rank - self.rank % each][self.rank % each]
 
-    def _attempt(self, function, *args):
-        """Call ``function(*args)``, charged by wall-clock time because it may wait for disks: (result, error)."""
-        begun, worked = perf_counter(), thread_time()
-        outcome = attempt(function, *args)
-        self._hub.delay(self.rank, max(0.0, perf_counter() - begun - (thread_time() - worked)))
-        return outcome
-
     def on_root(self, function, *args, asleep=False):
-        result, error = self._attempt(function, *args) if self.rank == 0 else (None, None)
+        result, error = self._hub.attempt(self.rank, function, *args) if self.rank == 0 else (None, None)
         result, error = self._hub.meet(self.rank, (result, error), lambda items: items[0], 0)
         if error is not None:
             raise agreed(error)
         return result
 
     def on_every(self, function, *args):
-        result, error = self._attempt(function, *args)
+        result, error = self._hub.attempt(self.rank, function, *args)
         for first in filter(None, self._hub.meet(self.rank, error, list, 8)):
             raise agreed(first)
         return result
