@@ -43,8 +43,11 @@ def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
             f"{path} would have {size / 1e9:.1f} GB, more than can be loaded again, and is not saved: use fewer envs"
         )
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
-    with replacing(path) as file:
-        np.savez(file, **content)
+    # numpy.savez writes the same, but up to numpy 2.0 leaves the archive open after an error
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in content.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 class _Reader(io.FileIO):

@@ -24,7 +24,7 @@ class PyPgMpi(PythonPackage):
     depends_on("py-numpy@1.24:", type=("build", "run"))
     depends_on("py-scipy@1.10:", type=("build", "run"))
     depends_on("py-mpi4py@4:", type=("build", "run"))
-    depends_on("py-gymnasium@1:", type=("build", "run"))
+    depends_on("py-gymnasium@1.1:", type=("build", "run"))
     depends_on("py-ale-py@0.12:", type=("build", "run"))
     depends_on("py-threadpoolctl@3.1:", type=("build", "run"))
     depends_on("py-matplotlib@3.7:", when="+plot", type="run")
