@@ -101,9 +101,10 @@ class TrainConfig:
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
     learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
-        2_000_000,
+        4_000_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow; 0: constant",
+        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow beyond 16 times; "
+        "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")

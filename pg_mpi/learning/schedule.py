@@ -32,9 +32,10 @@ def rate_factor(config: TrainConfig, samples: int) -> float:
 def annealed(config: TrainConfig, samples: int) -> float:
     """The steps of ``--anneal-timesteps`` that a round of ``samples`` samples counts for.
 
-    Fewer than the samples if minibatches grow, so that the learning rate summed over all optimizer steps is the same.
+    All of them up to ``FASTEST``, beyond it fewer, so that the sum of the squared learning rates of all optimizer
+    steps is the same: the time of the stochastic differential equation that Adam follows (Malladi et al., 2022).
     """
-    return samples * rate_factor(config, samples) / growth(config, samples)
+    return samples * rate_factor(config, samples) ** 2 / growth(config, samples)
 
 
 def annealing(config: TrainConfig, anneal_steps: float) -> float:
