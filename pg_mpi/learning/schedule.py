@@ -32,8 +32,9 @@ def rate_factor(config: TrainConfig, samples: int) -> float:
 def annealed(config: TrainConfig, samples: int) -> float:
     """The steps of ``--anneal-timesteps`` that a round of ``samples`` samples counts for.
 
-    All of them up to ``FASTEST``, beyond it fewer, so that the sum of the squared learning rates of all optimizer
-    steps is the same: the time of the stochastic differential equation that Adam follows (Malladi et al., 2022).
+    All of them while ``rate_factor`` is the root of the growth, beyond it fewer, so that the sum of the squared
+    learning rates of all optimizer steps is the same: the time of the stochastic differential equation that Adam
+    follows (Malladi et al., 2022).
     """
     return samples * rate_factor(config, samples) ** 2 / growth(config, samples)
 
