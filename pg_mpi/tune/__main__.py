@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
+from pg_mpi import STARTED
 from pg_mpi.config.command_line import flag, parse_train
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.config.parsers import Parser, check_extra, duration, integer
@@ -81,7 +82,11 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
             with contextlib.suppress(Exception):  # a display error must not fail a trial
                 board.refresh()
 
-    stopped = work(group, ours, plan, Until(stop, time.monotonic() + (args.max_walltime or math.inf)), progress)
+    try:
+        stopped = work(group, ours, plan, Until(stop, STARTED + (args.max_walltime or math.inf)), progress)
+    except Exception as error:
+        cast(Any, error).agreed = False  # known to all ranks of a group, but not to the other groups: the job ends
+        raise
     # No trial that is being played takes longer. Then the watchdog ends a job with a rank that does not come back.
     fed_until = time.monotonic() + args.budget
     world.meet(progress)

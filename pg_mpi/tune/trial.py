@@ -63,8 +63,7 @@ def play(
         group.failed(error)
         fault = reportable(error)
         if isinstance(fault, SystemFault) and not isinstance(error, MemoryError):
-            fault.agreed = False  # of the machine, not of the settings: the job ends, unknown to other groups
-            raise fault from None
+            raise fault from None  # of the machine, not of the settings: the job ends
         outcome = Outcome(FAILED, why=described(error))
     outcomes: list[Outcome] = group.gather_all(outcome)
     # a failure before any other outcome, and its cause before the failures of the other ranks
@@ -80,6 +79,7 @@ def _play_on(group: World, trainer: Trainer, judge: Judge, stop: Stop, progress:
         if verdict and (skipped := trainer.learner.skipped_in_row):
             return Outcome(FAILED, why=f"its last {skipped} updates had no finite gradient")
         if verdict == PRUNED:
+            trainer.finish("pruned: other trials are ahead", finished=True, stop=stop)
             return Outcome(PRUNED, trainer.counters.return_mean)
         if verdict == COMPLETE:
             trainer.finish(f"the trial's {judge.budget:g} s are over", finished=True, stop=stop)

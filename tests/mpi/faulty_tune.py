@@ -3,9 +3,11 @@
 hidden 8     the group's last rank raises in its first update, after which the trial could be pruned
 hidden 9     the group's first rank raises at the start
 hidden 10    the gradient of the last rank is NaN in all updates
+hidden 14    as 8, and the disk is full when this failure is recorded
 hidden 11    with FAULT_MARKER the last rank is killed after the start of two trials. It first creates that file
 """
 
+import errno
 import functools
 import os
 import signal
@@ -21,6 +23,7 @@ from pg_mpi.tune import __main__ as tune
 def inject():
     from pg_mpi.policy.custom_policy import CustomPolicy
     from pg_mpi.run.trainer import Trainer
+    from pg_mpi.tune.study import Study
 
     start, learn, backward = Trainer.__init__, Trainer.learn, CustomPolicy.backward
 
@@ -32,7 +35,7 @@ def inject():
 
     def faulty_learn(self, trajectories):
         last = self._world.rank == self._world.size - 1
-        if last and self.config.hidden == 8:
+        if last and self.config.hidden in (8, 14):
             raise ArithmeticError("injected in an update")
         if self.counters.update == 1 and last and self.config.hidden == 11 and "FAULT_MARKER" in os.environ:
             deadline = time.monotonic() + 60
@@ -48,6 +51,14 @@ def inject():
         if self.with_nan:
             out[0] = float("nan")
 
+    tell = Study.tell
+
+    def faulty_tell(self, *outcome):
+        if self._trial.params["hidden"] == 14:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "tune.journal")
+        tell(self, *outcome)
+
+    Study.tell = faulty_tell
     Trainer.__init__, Trainer.learn, CustomPolicy.backward = faulty_start, faulty_learn, faulty_backward
 
 

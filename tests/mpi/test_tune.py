@@ -60,6 +60,7 @@ def test_study_completes_and_writes_its_results(tmp_path):
         assert last["ranks"] == each
         assert all(line["wall_s"] < budget for line in before), "a trial exceeds its budget"
         assert last["wall_s"] > budget - 1 or row["state"] == "pruned", "a trial ends before its budget"
+        assert (folder / f"{row['slot']:04d}/DONE").exists()
     best = max((row for row in rows if row["state"] == "complete"), key=lambda row: row["score"])
     preset = json.loads((folder / "best.json").read_text())
     assert preset["learning_rate"] == best["params"]["learning_rate"] and preset["update_epochs"] == 1
@@ -91,6 +92,17 @@ def test_failed_trials_are_recorded_and_others_continue(tmp_path):
         else:
             assert row["state"] in ("complete", "pruned"), row
     assert {row["state"] for row in rows} >= {"failed", "complete"}
+
+
+def test_error_of_one_group_ends_the_study(tmp_path):
+    """The other group is in a trial of two minutes, and does not know of it."""
+    space = "[hidden]\nchoices = [12, 14]\n\n[gamma]\nlow = 0.9\nhigh = 0.99\n"
+    args = ["--ranks-per-trial", 2, "--trials", 9, "--budget", 120, "--seed", 2]
+    begun = time.monotonic()
+    full = tune(tmp_path, 4, *args, space=space, module="faulty_tune", code=75)
+    assert time.monotonic() - begun < 60 and "tune.journal: No space left on device" in full.stderr
+    settings = [json.loads(path.read_text())["settings"] for path in tmp_path.glob("tune.trials/*/config.json")]
+    assert {each["hidden"] for each in settings} == {12, 14}
 
 
 def test_killed_study_resumes_its_trials(tmp_path):
