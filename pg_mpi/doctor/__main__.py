@@ -43,7 +43,7 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     mine["emulator"] = trials.play(world, args.env_id, args.seconds)
     measured: dict[str, Any] = {
         "allreduce_s": trials.exchange(world, args.seconds),
-        "memory_gb_s": trials.memory(world, args.seconds),
+        "memory_gb_s": trials.memory(world, args.seconds, mine["memory_mb"]),
     }
     measured["files"] = world.on_root(trials.files)
     mine["fabric_in_use"] = machine.fabric_in_use()  # after the exchange

@@ -59,14 +59,16 @@ def files(folder: str = "runs") -> dict[str, Any]:
     return {"folder": place, "file_system": file_system(place), "write_s": seconds}
 
 
-def memory(world: Collectives, seconds: float) -> dict[str, float]:
+def memory(world: Collectives, seconds: float, free_mb: int | None) -> dict[str, float]:
     """Measure the memory bandwidth in GB/s of a rank: rank 0 ``alone``, and the slowest of all ranks ``together``.
 
     Collective: every rank must call this. Source: the triad a = b + s c of McCalpin's STREAM, here in two passes.
+    ``free_mb``: this host's free memory, of which the arrays take half at most.
     """
-    alone = _triad(seconds, 4 * TRIAD) if world.rank == 0 else 0.0  # alone it has all of the caches
+    most = 4 * TRIAD if free_mb is None else free_mb * 10**6 // (2 * 3 * np.dtype(float).itemsize)
+    alone = _triad(seconds, min(4 * TRIAD, most)) if world.rank == 0 else 0.0  # alone it has all of the caches
     world.barrier()
-    together = -_largest(world, -_triad(seconds, TRIAD))
+    together = -_largest(world, -_triad(seconds, min(TRIAD, most // (os.cpu_count() or 1))))
     return {"alone": round(_largest(world, alone), 2), "together": round(together, 2)}
 
 

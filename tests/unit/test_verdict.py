@@ -1,9 +1,12 @@
 """The doctor's findings for synthetic facts of ranks, with one fault at a time."""
 
+import os
+
 import pytest
 
-from pg_mpi.doctor import machine, text, verdict
+from pg_mpi.doctor import machine, text, trials, verdict
 from pg_mpi.doctor.facts import file_system
+from pg_mpi.mpi.world import World
 
 MEMORY = {"alone": 12.5, "together": 7.0}
 FILES = {"folder": "/scratch/runs", "file_system": "lustre", "write_s": 4e-3}
@@ -210,6 +213,15 @@ def tree(root, **files):
 
 
 MEMINFO = "MemTotal: 65536000 kB\nMemAvailable: 16384000 kB\n"  # 16,000 MB
+
+
+def test_memory_is_measured_with_half_of_what_is_free(monkeypatch):
+    taken = []
+    monkeypatch.setattr(trials, "_triad", lambda seconds, size: taken.append(3 * 8 * size) or 1.0)
+    trials.memory(World(), 0.01, free_mb=100)
+    assert max(taken) <= 50e6 and taken[1] <= 50e6 / os.cpu_count()
+    trials.memory(World(), 0.01, free_mb=None)
+    assert taken[2:] == [4 * 96_000_000, 96_000_000]
 
 
 def test_memory_limit_is_that_of_the_own_cgroup_in_version_2(tmp_path):
