@@ -12,7 +12,7 @@ from pg_mpi.config import batch_systems
 from pg_mpi.config.batch_systems import BATCH_SYSTEMS
 from pg_mpi.mpi.launch import launch_variables, launcher, mpirun
 from pg_mpi.mpi.launch.mpirun import Flavour
-from pg_mpi.mpi.launch.notices import without_notices
+from pg_mpi.mpi.launch.notices import pass_on, without_notices
 
 VERSIONS = [
     (
@@ -259,6 +259,19 @@ def test_notices_of_explained_codes_are_left_out() -> None:
         b"no newline",
     ):
         assert passed(kept) == kept and passed(kept + explained).startswith(kept)
+
+
+def test_lines_are_read_on_after_their_reader_has_left() -> None:
+    """Else mpirun would wait for room in the pipe."""
+    (end, pipe), (lines, closed) = os.pipe(), os.pipe()
+    os.close(lines)
+    with open(end, "rb") as source, open(closed, "wb", buffering=0) as target:
+        thread = pass_on(source, target)
+        for _ in range(5):
+            os.write(pipe, b"x" * 20_000 + b"\n")  # together more than the pipe holds
+        os.close(pipe)
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_home_without_one_is_a_folder_that_nobody_can_make(monkeypatch: pytest.MonkeyPatch) -> None:

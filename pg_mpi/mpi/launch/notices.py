@@ -1,5 +1,6 @@
 """Open MPI's notices of exit codes that the ranks themselves have explained. Standard library only."""
 
+import contextlib
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -37,8 +38,9 @@ def pass_on(source: IO[bytes], target: IO[bytes]) -> threading.Thread:
 
     def copy() -> None:
         for line in without_notices(source):
-            target.write(line)
-            target.flush()
+            with contextlib.suppress(OSError):  # a reader that has left: mpirun must not wait for it
+                target.write(line)
+                target.flush()
 
     thread = threading.Thread(target=copy, daemon=True)
     thread.start()
