@@ -22,8 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pg_mpi.config.errors import RUN_AGAIN, UsageError
+from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.config.parsers import integer, spans
+from pg_mpi.files.atomic_file import drop_torn_line
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.figure_file import check_picture
 from pg_mpi.mpi.launch.mpirun import mpirun_command, usable_threads
@@ -58,6 +59,7 @@ def main(argv):
     if args.picture:
         check_picture(args.picture)
     if not args.table:
+        drop_torn_line(args.out)
         jobs = missing(read_jobs(args), read_results(out), out)
         make_folder(out.parent)
         cores = sorted(os.sched_getaffinity(0))[: usable_threads()]
@@ -150,12 +152,12 @@ class Run:
             self.process = subprocess.Popen(list(map(str, line)), start_new_session=True, **pipes)
 
     def result(self):
-        """The job with its summary. Raises ``RuntimeError`` if it failed."""
+        """The job with its summary. Raises ``RunError`` if it failed."""
         with self._folder as folder:
             code, timed = self.process.returncode, "--max-walltime" in self.job["flags"]
             if code and not (timed and code == RUN_AGAIN):
                 errors = Path(folder, "errors").read_text(encoding="utf-8", errors="replace")
-                raise RuntimeError(f"exit code {code}: {errors[-500:]}")
+                raise RunError(f"exit code {code}: {errors[-500:]}")
             result = summary(Path(folder, "run"))
             return self.job | result | {"command": result["command"].replace(f"{folder}/", "")}
 

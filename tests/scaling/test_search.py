@@ -146,6 +146,18 @@ def test_bad_settings_are_refused_before_the_first_run(tmp_path, content, messag
     assert [path.name for path in tmp_path.iterdir()] == ["try.json"]
 
 
+def test_line_cut_off_by_a_kill_is_removed_and_its_run_repeated(tmp_path, monkeypatch, capsys):
+    (tmp_path / "try.json").write_text('{"common": "", "try": {"a": "--preset fast"}}')
+    first, second = ({"name": "a", "flags": "--preset fast", "seed": seed, "steps": 9} for seed in (0, 1))
+    out = tmp_path / "out.jsonl"
+    out.write_text(json.dumps(first | result("a", 1.0, None)) + "\n" + json.dumps(second)[:9])
+    asked = []
+    monkeypatch.setattr(search, "run_all", lambda jobs, cores, out: asked.extend(jobs))
+    search.main([f"{tmp_path}/try.json", "--seeds", "0-1", "--steps", "9", "--out", str(out)])
+    assert [job["seed"] for job in asked] == [1] and len(search.read_results(out)) == 1
+    assert "out.jsonl.damaged" in capsys.readouterr().err
+
+
 def test_damaged_results_are_refused(tmp_path):
     (tmp_path / "out.jsonl").write_text('{"name": ')
     assert "out.jsonl is damaged" in refusal(search.main, "x", "--table", "--out", tmp_path / "out.jsonl")
