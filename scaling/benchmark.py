@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pg_mpi.config.batch_systems import allocated_nodes, allocated_ranks, job_facts
-from pg_mpi.config.errors import UsageError, counted
+from pg_mpi.config.errors import RunError, UsageError, counted
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import start_command, usable_cores
@@ -70,7 +70,7 @@ def main(argv):
         record["digests"] = digests(ranks, args.launcher)
         record |= measure(ranks, args.launcher)
         reason = fault(record)
-    except RuntimeError as error:
+    except RunError as error:
         reason = str(error)
     record |= {"valid": reason is None, "reason": reason}
     cli.write_result(args, "benchmark", line_of(record), record, saved=record)
@@ -99,14 +99,14 @@ def fault(record):
 
 
 def examine(ranks, launcher):
-    """The doctor's facts of a launch, as ``--json`` prints them. Raises ``RuntimeError``."""
+    """The doctor's facts of a launch, as ``--json`` prints them. Raises ``RunError``."""
     cli.say(f"doctor on {counted(ranks, 'rank')}")
     line = [*start_command(launcher, ranks), sys.executable, "-m", "pg_mpi.doctor", "--json"]
     code, output, errors = timed_run.run([*line, "--expect-ranks", str(ranks)], limit=300)
     try:
         return json.loads(output.splitlines()[-1])
     except (ValueError, IndexError):
-        raise RuntimeError(f"the doctor ended with exit code {code}: {errors.strip()[-300:]}") from None
+        raise RunError(f"the doctor ended with exit code {code}: {errors.strip()[-300:]}") from None
 
 
 def digests(ranks, launcher):
@@ -124,7 +124,7 @@ def digests(ranks, launcher):
 
 
 def measure(ranks, launcher):
-    """Measure the case: steps per second and per joule, and where the time goes. Raises ``RuntimeError``."""
+    """Measure the case: steps per second and per joule, and where the time goes. Raises ``RunError``."""
     cli.say(f"measurement on {counted(ranks, 'rank')}, {SECONDS} s")
     before, begun = energy_so_far(), time.monotonic()
     with timed_run.trained(ranks, CASE.split(), SECONDS, launcher) as folder:

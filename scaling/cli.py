@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pg_mpi.config.command_line import flag, parse_train
-from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line
+from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line, reportable
 from pg_mpi.config.parsers import Parser, integer, nearest, real
 from pg_mpi.config.settings import FIELDS
 from pg_mpi.files.atomic_file import write_json
@@ -148,7 +148,7 @@ def write_result(args, name, text, result, saved=None, table=None, draw=None):
 
 
 def run(main, goes_on=False):
-    """Run a command's ``main(argv)`` and end the process. A ``UsageError`` prints one line and exits with code 2.
+    """Run a command's ``main(argv)`` and end the process. Its errors print one line and exit with their ``code``.
 
     A command is one process: it starts the ranks that it needs.
 
@@ -165,9 +165,10 @@ def run(main, goes_on=False):
             raise UsageError("this command starts its own ranks: run it without mpirun, with --ranks")
         mpirun.set_environment()
         code = main(sys.argv[1:])
-    except (UsageError, RuntimeError, RunError, OSError) as error:
-        print(f"pg_mpi: error: {one_line(error) if isinstance(error, OSError) else error}", file=sys.stderr)
-        code = 2 if isinstance(error, UsageError) else 1
+    except (UsageError, RunError, OSError) as error:
+        known = reportable(error)
+        print(f"pg_mpi: error: {known or one_line(error)}", file=sys.stderr)
+        code = known.code if known else 1
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     sys.exit(code)

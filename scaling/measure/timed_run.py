@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.config.errors import RUN_AGAIN, UsageError, system_faults
+from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, system_faults
 from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
@@ -31,7 +31,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         launcher, nodes: as for ``start_command``.
         keep: path to move the run folder to (default: delete it).
 
-    Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RuntimeError`` if it fails.
+    Raises ``UsageError`` with the trainer's message if it rejects the flags, and ``RunError`` if it fails.
     """
     # visible from every node
     with tempfile.TemporaryDirectory(prefix=".measured-", dir=".", ignore_cleanup_errors=True) as base:
@@ -44,7 +44,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         if code == USAGE and said:
             raise UsageError(said[0])
         if code not in (0, RUN_AGAIN) and "stopped: " not in output:  # launchers may change the code
-            raise RuntimeError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
+            raise RunError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
         yield folder
         if keep:
             shutil.rmtree(keep, ignore_errors=True)
@@ -62,21 +62,21 @@ def stolen():
 def run(line, limit=None, show_errors=False):
     """Run a job: exit code, output and errors. The job and its ranks end when this process is stopped.
 
-    ``show_errors``: its standard error is passed through and not returned. Raises ``RuntimeError`` if it cannot be
+    ``show_errors``: its standard error is passed through and not returned. Raises ``RunError`` if it cannot be
     started, or does not end within ``limit`` seconds.
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if show_errors else subprocess.PIPE}
     try:
         job = subprocess.Popen(line, start_new_session=True, text=True, **pipes)
     except OSError as error:
-        raise RuntimeError(f"{line[0]} cannot be started ({error.strerror})") from None
+        raise RunError(f"{line[0]} cannot be started ({error.strerror})") from None
     with job:
         try:
             output, errors = job.communicate(timeout=limit)
         except BaseException as error:
             end(job)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise RuntimeError(f"killed after {limit:g} s without an end") from None
+                raise RunError(f"killed after {limit:g} s without an end") from None
             raise
     return job.returncode, output, errors
 
@@ -99,7 +99,7 @@ def reported(failed, key, label):
     """Context that reports the failure of the measurement ``label`` and adds ``key`` to ``failed``."""
     try:
         yield
-    except (RuntimeError, UsageError) as error:
+    except (RunError, UsageError) as error:
         failed.append(key)
         print(f"pg_mpi: error: {label}: {error}", file=sys.stderr, flush=True)
 
@@ -133,23 +133,23 @@ def read_metrics(folder):
 
 
 def check_whole(lines, steps):
-    """Raise ``RuntimeError`` if a run ended before ``steps`` steps, or before two updates."""
+    """Raise ``RunError`` if a run ended before ``steps`` steps, or before two updates."""
     if len(lines) < 2 or lines[-1]["env_steps"] < steps:
-        raise RuntimeError(
+        raise RunError(
             f"{lines[-1]['env_steps']:,} of {steps:,} steps in {lines[-1]['wall_s']:.0f} s and {len(lines)} updates: "
             "give more --steps-per-rank for two updates, or fewer for less time"
         )
 
 
 def measured(lines, warmup):
-    """Summarise the metrics after ``warmup`` seconds: a dict. Raises ``RuntimeError`` with fewer than two updates.
+    """Summarise the metrics after ``warmup`` seconds: a dict. Raises ``RunError`` with fewer than two updates.
 
     ``phase_share`` and ``phase_max_share`` are shares of the wall time of the mean and of the slowest rank. ``other``
     is the time outside of all phases (drawing actions, recording steps, Python between the phases).
     """
     kept = [line for line in lines if line["wall_s"] >= warmup]
     if len(kept) < 2:
-        raise RuntimeError(f"fewer than two updates after {warmup:g} s: give more --seconds")
+        raise RunError(f"fewer than two updates after {warmup:g} s: give more --seconds")
     first, *rest = kept
     last = rest[-1]
     span, steps = last["wall_s"] - first["wall_s"], last["env_steps"] - first["env_steps"]

@@ -62,8 +62,11 @@ def finish(process, seconds):
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+        return -signal.SIGKILL
+    finally:  # also after Ctrl-C, which its session does not receive
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def train(name, args):

@@ -70,7 +70,7 @@ def _seconds(time):
 def scores(runs):
     """Table of speeds and scores."""
     rows, moments = [], [(ours(runs, target), f", pg_mpi at {target}") for target in TARGETS]
-    moments.append((min(about["seconds"] for about, lines in runs if lines), ""))
+    moments.append((min((about["seconds"] for about, lines in runs if lines), default=math.inf), ""))
     moments = [(time, where) for time, where in moments if time < math.inf]
     for about, lines in runs:
         if "error" in about:

@@ -10,7 +10,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import duration, integer, real, span
 from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.files.atomic_file import write_json
@@ -94,7 +94,7 @@ def short(game):
 def attempt(game, seed, args, facts):
     """Train, score and write the result, unless it exists. An interrupted run is repeated from the start.
 
-    Raises ``UsageError`` if the result has other settings or the run folder another run, and ``RuntimeError`` if
+    Raises ``UsageError`` if the result has other settings or the run folder another run, and ``RunError`` if
     training fails.
     """
     label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
@@ -124,11 +124,11 @@ def score(run, args):
 
 
 def evaluate(ranks, run, *words):
-    """Scores of full games by ``pg_mpi.evaluate`` on some ranks: a dict. Raises ``RuntimeError`` if it fails."""
+    """Scores of full games by ``pg_mpi.evaluate`` on some ranks: a dict. Raises ``RunError`` if it fails."""
     command = [*mpirun_command(ranks), sys.executable, "-m", "pg_mpi.evaluate", str(run), *words, "--json"]
     code, output, _ = timed_run.run(command, show_errors=True)
     if code:
-        raise RuntimeError(f"exit code {code} of pg_mpi.evaluate {run}")
+        raise RunError(f"exit code {code} of pg_mpi.evaluate {run}")
     reply = json.loads(output.splitlines()[-1])
     return {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
 

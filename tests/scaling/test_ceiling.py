@@ -8,6 +8,7 @@ import pytest
 from jobs import SMALL, one_line, printed, tool
 
 from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import RunError
 from pg_mpi.mpi.world import World
 from scaling.measure.ceiling import breakdown, parts, stubs
 
@@ -77,12 +78,12 @@ def test_replay_that_differs_from_the_recording_raises(bench, scripts):
     for replay in (parts.emulate, parts.look):
         for changed in (wrong_score, too_short):
             bench.rewind()
-            with pytest.raises(RuntimeError, match="left the recorded game"):
+            with pytest.raises(RunError, match="left the recorded game"):
                 replay(bench.player.envs, changed)
     actions = scripts[0].actions
     other_action = [dataclasses.replace(scripts[0], actions=[*actions[:-1], (actions[-1] + 1) % 3]), scripts[1]]
     bench.rewind()
-    with pytest.raises(RuntimeError, match=f"at step {len(actions) - 1}"):
+    with pytest.raises(RunError, match=f"at step {len(actions) - 1}"):
         parts.look(bench.player.envs, other_action, bench.network, draw=True)
 
 

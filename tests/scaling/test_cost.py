@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jobs import SMALL, STEPS, printed, refusal, tool
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.provenance import command_line
@@ -30,7 +30,7 @@ def test_flag_is_measured_in_pairs_of_runs(tmp_path):
 def test_incomplete_and_too_short_runs_are_refused(tmp_path):
     lines = [{"env_steps": steps, "wall_s": 600.0} for steps in (400, 800)]
     check_whole(lines, 800)
-    with pytest.raises(RuntimeError, match="800 of 801 steps in 600 s"):
+    with pytest.raises(RunError, match="800 of 801 steps in 600 s"):
         check_whole(lines, 801)
     short = tool("measure.cost", tmp_path, "--of=--trace", "--steps-per-rank", 1, *SHORT, code=1)
     assert "give more --steps-per-rank for two updates" in short.stderr.splitlines()[-1]

@@ -1,9 +1,13 @@
 """Wrong arguments of the commands in ``scaling`` are refused with one line, before anything is written."""
 
+import errno
+import os
+import signal
+
 import pytest
 from jobs import refusal
 
-from scaling import sweep
+from scaling import cli, sweep
 from scaling.measure import cost
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
@@ -54,3 +58,13 @@ CASES = [
 def test_wrong_arguments_are_refused_before_writing(tmp_path, monkeypatch, command, args, message):
     monkeypatch.chdir(tmp_path)
     assert message in refusal(command.main, *args) and not list(tmp_path.iterdir())
+
+
+def test_error_of_the_system_has_its_exit_code(monkeypatch, capsys):
+    def full(argv):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "results.csv")
+
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    with pytest.raises(SystemExit, match="75"):
+        cli.run(full)
+    assert capsys.readouterr().err.startswith("pg_mpi: error: results.csv: No space left on device")

@@ -8,6 +8,7 @@ player itself. Each replay must reach the recorded scores, so each part is timed
 import copy
 import dataclasses
 
+from pg_mpi.config.errors import RunError
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.network import draw
 from pg_mpi.run import run_state
@@ -28,9 +29,9 @@ class Script:
     games: list
 
     def check(self, games):
-        """Raise ``RuntimeError`` unless the games of a replay are those of the recording."""
+        """Raise ``RunError`` unless the games of a replay are those of the recording."""
         if games != self.games:
-            raise RuntimeError(f"a replay left the recorded game: (score, steps) were {self.games}, now {games}")
+            raise RunError(f"a replay left the recorded game: (score, steps) were {self.games}, now {games}")
 
 
 class Bench(Trainer):
@@ -122,8 +123,8 @@ def _draw(logits, env):
 
 
 def _check(env, script, games, drawn):
-    """Raise ``RuntimeError`` unless an env replayed its script and drew its actions, if it drew any."""
+    """Raise ``RunError`` unless an env replayed its script and drew its actions, if it drew any."""
     script.check([*games, (env.score, env.steps)])
     if drawn != script.actions:
         step = next(t for t, (here, there) in enumerate(zip(drawn, script.actions)) if here != there)
-        raise RuntimeError(f"a replay drew another action than the recorded one at step {step}")
+        raise RunError(f"a replay drew another action than the recorded one at step {step}")

@@ -14,6 +14,7 @@ import time
 from time import perf_counter
 
 from pg_mpi import STARTED
+from pg_mpi.config.errors import RunError
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.mpi import process
 from scaling.measure.ceiling import parts, stubs
@@ -76,7 +77,7 @@ class Measuring:
         self._note("sampling", *self._repeat(lambda: parts.look(envs, scripts, network, draw=True), scripts))
         self._note("play", *self._repeat(bench.play, scripts))
         if bench.scripts() != scripts:
-            raise RuntimeError("the restored player did not replay the recorded games")
+            raise RunError("the restored player did not replay the recorded games")
 
     def _alone(self):
         """Train with a stub in place of the exchange, and restore the run."""
