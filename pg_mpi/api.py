@@ -36,8 +36,8 @@ __all__ = ["load", "metrics", "train"]
 def train(config: Mapping[str, Any], comm: Any = None) -> str:
     """Train as ``python -m pg_mpi.train`` does, or resume the run in its folder; returns the run folder.
 
-    Ctrl-C, TERM and USR1 save a checkpoint and return. Collective: every rank of ``comm`` must call this, in the main
-    thread.
+    Ctrl-C, TERM and USR1 save a checkpoint and return. ``watchdog``, which ends the process, has no effect. Collective:
+    every rank of ``comm`` must call this, in the main thread.
 
     Args:
         config: settings by name, as ``--help`` lists them: ``{"env_id": "ALE/Breakout-v5", "max_walltime": 600}``.

@@ -59,11 +59,11 @@ def train_parser() -> Parser:
     parser = Parser(
         prog="python -m pg_mpi.train",
         description="Train on every rank of an MPI job: mpirun -n 4 python -m pg_mpi.train --preset karpathy. "
-        "The same command resumes the run in its folder. Exit codes: 0 finished, 75 checkpointed at a "
-        "budget or on a signal (run the same command again), 2 wrong usage, 1 any other failure.",
-        epilog="Budgets, the tracker and the checkpoint interval may change on resume; other settings need "
-        "another run. The last of repeated flags counts. Counts are over all ranks, except --envs-per-rank, "
-        "--num-steps and --games-per-update. Numbers may be written as 2e9.",
+        "The same command resumes the run in its folder. Exit codes: 0 finished, 75 stopped early by a "
+        "budget, a signal or an error that may pass (run the same command again), 2 wrong usage, 1 any other failure.",
+        epilog="Settings that do not change what is learned, such as budgets and the checkpoint interval, may change "
+        "on resume; others need another run. The last of repeated flags counts. Counts are over all ranks, except "
+        "--envs-per-rank, --num-steps and --games-per-update. Numbers may be written as 2e9.",
     )
     for name, field in FIELDS.items():
         default = "" if field.default is None or field.default is False else f" (default: {field.default})"

@@ -37,7 +37,7 @@ class TrainConfig:
     seed: int = _setting(0, integer(0), "root of every random stream")
 
     total_timesteps: int | None = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
-    max_walltime: float | None = _setting(None, duration, "checkpoint and exit 75 after HH:MM:SS, per start", False)
+    max_walltime: float | None = _setting(None, duration, "save and exit 75 after HH:MM:SS or seconds, a start", False)
     target_return: float | None = _setting(None, real(), "stop when the last 100 games average this score", False)
     run_dir: str | None = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
     resume: str = _setting("auto", text, "auto: resume if the folder has a run; never; or a path", False)
@@ -48,7 +48,7 @@ class TrainConfig:
     games_per_update: int = _setting(
         1,
         integer(),
-        "games per env and update, with --sync episode: as many steps as they take on average, at most 1024",
+        "games per env and update, with --sync episode: as many steps as they take on average, 128 to 1024",
     )
     frame_skip: int = _setting(4, integer(1, 1000), "frames per agent step", applies=ATARI)
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
@@ -85,8 +85,8 @@ class TrainConfig:
     features: str = _setting(
         "blobs",
         text,
-        "inputs of the policy: blobs: places, steps and relations of blobs; difference: Karpathy's difference frame; "
-        "or package.module:Class of your own, see docs/custom.md",
+        "inputs of the policy: blobs: places, motion and relations of blobs of pixels; difference: Karpathy's "
+        "difference frame; or package.module:Class of your own, see docs/custom.md",
         applies=ATARI,
     )
     actions: str = _setting(
