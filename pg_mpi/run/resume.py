@@ -97,36 +97,53 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     """
     folder = RunFolder(config.folder)
     try:
-        return _find_start(folder, config, given, ranks, damaged)
+        _check_code(config)
+        while (start := _find_start(folder, config, given, ranks, damaged)) is None:
+            pass  # another trainer has saved in a new folder meanwhile: resume from there, or be refused
+        return start
     except BaseException:
         folder.unlock()  # a caller in Python may try again
         raise
 
 
-def _find_start(
-    folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
-) -> Start:
+def _check_code(config: TrainConfig) -> None:
+    """Refuse an environment, features, a policy or a tracker that cannot be imported."""
     registry.check(config)
     if config.policy != "usual":
         factory.own_policy(config)
     if config.track:
         check_extra("tensorboardX", "tensorboard", "--track tensorboard")
-    own = checkpoint_folder.candidates(folder.path)
+
+
+def _find_start(
+    folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
+) -> Start | None:
+    """A start from the folder's own checkpoints, from ``--resume``, or a new one. None: as of ``_open_new``."""
     source = None if config.resume in ("auto", "never") else config.resume
+    own = checkpoint_folder.candidates(folder.path)
     if own:
         _check_own(config, source, own)
         folder.open()
         source = folder.path
     elif source and not checkpoint_folder.candidates(source):
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
-    if not source:
+    if source is None:
         config.check(ranks, given)
         _check_progress(folder, config, 0)
         env_spec = registry.make_spec(config)
         factory.try_out(config, env_spec)
-        if not _open_new(folder):
-            return _find_start(folder, config, given, ranks, damaged)
-        return Start(config, folder, env_spec)
+        return Start(config, folder, env_spec) if _open_new(folder) else None
+    start = _resumed(source, folder, config, given, ranks, damaged)
+    if own:
+        checkpoint_folder.set_aside(folder.path, cast(str, start.path))
+        return start
+    return start if _open_new(folder) else None
+
+
+def _resumed(
+    source: str, folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
+) -> Start:
+    """A start from the newest good checkpoint of ``source``, if the settings fit."""
     try:
         path, arrays, facts = _load_newest(source, list(damaged))
     except CheckpointError as error:
@@ -140,10 +157,6 @@ def _find_start(
     _check_progress(folder, config, saved_run.steps_of(facts))
     env_spec = saved_run.env_spec_of(config, arrays, facts)
     factory.try_out(config, env_spec)
-    if own:
-        checkpoint_folder.set_aside(folder.path, path)
-    elif not _open_new(folder):
-        return _find_start(folder, config, given, ranks, damaged)
     return Start(config, folder, env_spec, path, (arrays, facts), Layout.of(facts))
 
 
