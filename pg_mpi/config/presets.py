@@ -5,8 +5,13 @@ from typing import Any
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "fast": {"sync": "steps", "envs_per_rank": 8},
-    # made by hand for Pong: see features/pong.py
-    "pong": {"sync": "steps", "envs_per_rank": 8, "features": "pg_mpi.features.pong:Courses"},
+    # made by hand for Pong: see features/pong.py; a shot with the button is quicker, so the paddle moves with it alone
+    "pong": {
+        "sync": "steps",
+        "envs_per_rank": 8,
+        "features": "pg_mpi.features.pong:Courses",
+        "actions": "NOOP,FIRE,RIGHTFIRE,LEFTFIRE",
+    },
     "karpathy": {
         "method": "reinforce",
         "sync": "episode",
