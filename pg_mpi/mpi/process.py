@@ -61,9 +61,9 @@ def answer_help(parser: Callable[[], Parser], argv: list[str]) -> None:
 def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
     """Run ``main(argv)`` in the launcher's first process, without MPI, and end all with the code it returns.
 
-    Signals end it at once.
+    Signals end it at once, as does a reader of its output that leaves.
     """
-    for number in STOP_SIGNALS:
+    for number in (*STOP_SIGNALS, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     code = 0
     if launch_variables.is_first_process():
