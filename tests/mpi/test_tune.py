@@ -95,14 +95,14 @@ def test_failed_trials_are_recorded_and_others_continue(tmp_path):
 
 
 def test_error_of_one_group_ends_the_study(tmp_path):
-    """The other group is in a trial of two minutes, and does not know of it."""
+    """The other group is in a trial, and does not know of it."""
     space = "[hidden]\nchoices = [12, 14]\n\n[gamma]\nlow = 0.9\nhigh = 0.99\n"
     args = ["--ranks-per-trial", 2, "--trials", 9, "--budget", 120, "--seed", 2]
-    begun = time.monotonic()
     full = tune(tmp_path, 4, *args, space=space, module="faulty_tune", code=75)
-    assert time.monotonic() - begun < 60 and "tune.journal: No space left on device" in full.stderr
+    assert "tune.journal: No space left on device" in full.stderr
     settings = [json.loads(path.read_text())["settings"] for path in tmp_path.glob("tune.trials/*/config.json")]
-    assert {each["hidden"] for each in settings} == {12, 14}
+    assert sorted(each["hidden"] for each in settings) == [12, 14]
+    assert not list(tmp_path.glob("tune.trials/*/DONE")), "the other group has ended its trial before"
 
 
 def test_killed_study_resumes_its_trials(tmp_path):

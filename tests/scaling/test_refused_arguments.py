@@ -1,13 +1,11 @@
 """Wrong arguments of the commands in ``scaling`` are refused with one line, before anything is written."""
 
-import errno
-import os
-import signal
+import sys
 
 import pytest
-from jobs import refusal
+from jobs import one_line, refusal, run
 
-from scaling import cli, sweep
+from scaling import sweep
 from scaling.measure import cost
 from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
@@ -60,11 +58,7 @@ def test_wrong_arguments_are_refused_before_writing(tmp_path, monkeypatch, comma
     assert message in refusal(command.main, *args) and not list(tmp_path.iterdir())
 
 
-def test_error_of_the_system_has_its_exit_code(monkeypatch, capsys):
-    def full(argv):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "results.csv")
-
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    with pytest.raises(SystemExit, match="75"):
-        cli.run(full)
-    assert capsys.readouterr().err.startswith("pg_mpi: error: results.csv: No space left on device")
+def test_full_disk_has_its_exit_code(tmp_path):
+    program = "from scaling import cli; cli.run(lambda argv: open('/dev/full', 'w').write('x' * 99_999))"
+    result = run([sys.executable, "-c", program], tmp_path, code=75)
+    assert "No space left on device" in one_line(result)

@@ -103,6 +103,10 @@ def test_each_setting_runs_once(tmp_path):
     again = run(command(tmp_path, common=COMMON, **{"try": tried}), tmp_path)
     assert again.stdout == first.stdout and again.stderr == ""
     assert (tmp_path / "search.png").read_bytes()[:4] == b"\x89PNG"
+    whole, cut = (tmp_path / "out.jsonl").read_text().splitlines()
+    (tmp_path / "out.jsonl").write_text(f"{whole}\n{cut[:99]}")  # as after a kill while it is written
+    repeated = run(command(tmp_path, common=COMMON, **{"try": tried}), tmp_path, code=0)
+    assert "out.jsonl.damaged" in repeated.stderr and sorted(row["name"] for row in rows(tmp_path)) == ["a", "b"]
     other = run(command(tmp_path, common=COMMON, **{"try": {"a": "--gamma 0.9"}}), tmp_path)
     assert other.returncode == 2 and "out.jsonl has a with flags" in other.stderr
 
@@ -144,18 +148,6 @@ def test_bad_settings_are_refused_before_the_first_run(tmp_path, content, messag
     (tmp_path / "try.json").write_text(content)
     assert message in refusal(search.main, tmp_path / "try.json", "--out", tmp_path / "out.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["try.json"]
-
-
-def test_line_cut_off_by_a_kill_is_removed_and_its_run_repeated(tmp_path, monkeypatch, capsys):
-    (tmp_path / "try.json").write_text('{"common": "", "try": {"a": "--preset fast"}}')
-    first, second = ({"name": "a", "flags": "--preset fast", "seed": seed, "steps": 9} for seed in (0, 1))
-    out = tmp_path / "out.jsonl"
-    out.write_text(json.dumps(first | result("a", 1.0, None)) + "\n" + json.dumps(second)[:9])
-    asked = []
-    monkeypatch.setattr(search, "run_all", lambda jobs, cores, out: asked.extend(jobs))
-    search.main([f"{tmp_path}/try.json", "--seeds", "0-1", "--steps", "9", "--out", str(out)])
-    assert [job["seed"] for job in asked] == [1] and len(search.read_results(out)) == 1
-    assert "out.jsonl.damaged" in capsys.readouterr().err
 
 
 def test_damaged_results_are_refused(tmp_path):

@@ -12,7 +12,6 @@ from pg_mpi.config import batch_systems
 from pg_mpi.config.batch_systems import BATCH_SYSTEMS
 from pg_mpi.mpi.launch import launch_variables, launcher, mpirun
 from pg_mpi.mpi.launch.mpirun import Flavour
-from pg_mpi.mpi.launch.notices import pass_on, without_notices
 
 VERSIONS = [
     (
@@ -239,39 +238,6 @@ def test_missing_file_of_nodes_is_refused_with_one_line() -> None:
 )
 def test_elastic_jobs_are_recognised(flags: str, elastic: bool) -> None:
     assert mpirun.is_elastic(["pg_mpi.train", *flags.split()]) is elastic
-
-
-def test_notices_of_explained_codes_are_left_out() -> None:
-    rule = b"-" * 74 + b"\n"
-    head = b"prterun detected that one or more processes exited with non-zero status,\nthus causing\n\n"
-    explained, other = (rule + head + b"   Exit code:    %d\n" % code + rule for code in (75, 139))
-
-    def passed(text: bytes) -> bytes:
-        return b"".join(without_notices(text.splitlines(keepends=True)))
-
-    assert passed(b"a\n" + explained + b"b\n" + explained) == b"a\nb\n"
-    for kept in (
-        other,
-        rule + b"An unrecognized option\n" + rule,
-        rule,
-        rule + rule + b"a\n",
-        rule + head,
-        b"no newline",
-    ):
-        assert passed(kept) == kept and passed(kept + explained).startswith(kept)
-
-
-def test_lines_are_read_on_after_their_reader_has_left() -> None:
-    """Else mpirun would wait for room in the pipe."""
-    (end, pipe), (lines, closed) = os.pipe(), os.pipe()
-    os.close(lines)
-    with open(end, "rb") as source, open(closed, "wb", buffering=0) as target:
-        thread = pass_on(source, target)
-        for _ in range(5):
-            os.write(pipe, b"x" * 20_000 + b"\n")  # together more than the pipe holds
-        os.close(pipe)
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 def test_home_without_one_is_a_folder_that_nobody_can_make(monkeypatch: pytest.MonkeyPatch) -> None:

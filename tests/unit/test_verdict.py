@@ -1,6 +1,6 @@
 """The doctor's findings for synthetic facts of ranks, with one fault at a time."""
 
-import os
+import tracemalloc
 
 import pytest
 
@@ -215,13 +215,13 @@ def tree(root, **files):
 MEMINFO = "MemTotal: 65536000 kB\nMemAvailable: 16384000 kB\n"  # 16,000 MB
 
 
-def test_memory_is_measured_with_half_of_what_is_free(monkeypatch):
-    taken = []
-    monkeypatch.setattr(trials, "_triad", lambda seconds, size: taken.append(3 * 8 * size) or 1.0)
-    trials.memory(World(), 0.01, free_mb=100)
-    assert max(taken) <= 50e6 and taken[1] <= 50e6 / os.cpu_count()
-    trials.memory(World(), 0.01, free_mb=None)
-    assert taken[2:] == [4 * 96_000_000, 96_000_000]
+def test_memory_is_measured_with_half_of_what_is_free():
+    tracemalloc.start()
+    try:
+        trials.memory(World(), 0.01, free_mb=100)
+        assert 45e6 < tracemalloc.get_traced_memory()[1] < 51e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_memory_limit_is_that_of_the_own_cgroup_in_version_2(tmp_path):
