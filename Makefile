@@ -6,7 +6,7 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check install --editable
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-batch test-browser test-games test-torch test-workshop same-bits lines chaos soak flamegraph release docs lint clean
+.PHONY: help setup train test test-batch test-games test-torch test-workshop same-bits lines chaos soak flamegraph release docs lint clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /make \1	/p' Makefile
@@ -21,17 +21,13 @@ train: $(STAMP)  ## train Pong on every core into runs/pong, or resume from its 
 
 setup: $(STAMP)  ## set up .venv only
 
-test: $(STAMP)  ## run the tests in parallel, without those of the next five targets; ARGS="-n 0": sequentially
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not browser and not games and not torch and not workshop' $(ARGS)
+test: $(STAMP)  ## run the tests in parallel, without those of the next four targets; ARGS="-n 0": sequentially
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m 'not batch and not games and not torch and not workshop' $(ARGS)
 
 test-batch: $(STAMP)  ## run the job scripts on a local SLURM of four nodes (Debian, as root; installs SLURM)
 	@sh tests/batch/install.sh
 	@sh tests/chaos/install.sh
 	@$(PY) -m pytest tests/batch $(ARGS)
-
-test-browser: $(STAMP)  ## test the report in a browser, light and dark (installs Chromium on Debian, as root)
-	@sh tests/browser/install.sh
-	@$(PY) -m pytest tests/browser $(ARGS)
 
 test-games: $(STAMP)  ## play, train and resume every game of ale-py
 	@$(PY) -m pytest tests/games $(ARGS)

@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -13,8 +13,13 @@ from pg_mpi.config.parsers import check_extra, check_output
 
 
 @contextlib.contextmanager
-def axes_of(path: str | os.PathLike[str], columns: int = 1, size: tuple[float, float] = (8, 4.2)) -> Iterator[Any]:
-    """Context with the axes of a figure, or a row of them; saves it to ``path`` at the end."""
+def axes_of(
+    path: str | os.PathLike[str] | IO[bytes],
+    columns: int = 1,
+    size: tuple[float, float] = (8, 4.2),
+    kind: str | None = None,
+) -> Iterator[Any]:
+    """Context with the axes of a figure, or a row of them; saves it to ``path`` at the end. ``kind``: its format."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -24,7 +29,7 @@ def axes_of(path: str | os.PathLike[str], columns: int = 1, size: tuple[float, f
     yield axes
     for each in np.ravel(axes):
         each.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, format=kind)
     plt.close(figure)
 
 

@@ -1,159 +1,123 @@
-"""Draw figures as inline SVG, coloured by the theme. The only module of the report that imports matplotlib."""
+"""Draw the figures of the page."""
 
-import hashlib
+import base64
 import io
-import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.report import series
-from pg_mpi.report.markup import Markup, element, join
+from pg_mpi.files.figure_file import axes_of
+from pg_mpi.report.markup import Markup, element
 from pg_mpi.report.read import Run
-from pg_mpi.report.theme import LIGHT, PHASES, run_style
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+Floats = NDArray[np.float64]
 
-Paint = Callable[["Axes"], None]
+POINTS = 500  # maximum for a curve
+BINS = 80  # maximum for a smoothed curve
 
-WIDE, HALF = (11.2, 3.7), (5.0, 2.7)  # inches of matplotlib; the page shows about 90 pixels per inch
-
-
-def learning(runs: list[Run], label: str) -> Markup:
-    """Draw score against time with its interval, a line for each run; a diamond marks its last evaluation."""
-
-    scale, unit = _unit(runs)
-
-    def paint(axes: "Axes") -> None:
-        for number, run in enumerate(runs):
-            colour, dash = run_style(number)
-            wall, mean, half = series.learning(run)
-            axes.fill_between(wall / scale, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-            _draw_line(axes, wall / scale, mean, colour, dash)
-            if place := series.evaluated(run):
-                when, middle, low, high = place
-                bar = [[max(middle - low, 0)], [max(high - middle, 0)]]
-                axes.errorbar(when / scale, middle, bar, fmt="D", color=colour, ecolor=LIGHT["ink"], markersize=5,
-                              markeredgecolor=LIGHT["ink"], elinewidth=1, capsize=3, zorder=4)  # fmt: skip
-        axes.set(xlabel=unit, ylabel="score", xlim=(0, None))
-
-    return _pictures(paint, label)
+#: A colour for each phase: play in greens, learning in blues, other ranks in reds.
+PHASES = {
+    "emulator": "#2d6a4f",
+    "reset": "#74a892",
+    "features": "#52b788",
+    "inference": "#95d5b2",
+    "gradient": "#1d4e89",
+    "optimizer": "#6ea8dc",
+    "allreduce": "#f4a261",
+    "wait": "#d1495b",
+    "record": "#b8a1d9",
+    "other": "#9aa1a9",
+}
 
 
-def speed(runs: list[Run], label: str) -> Markup:
+def learning(runs: list[Run]) -> Markup:
+    """Draw score against time with its interval, a line for each run."""
+
+    def draw(axes: Any) -> None:
+        for run in runs:
+            updates = len(run.columns["wall_s"])
+            shown = np.linspace(0, updates - 1, min(updates, POINTS)).astype(int)
+            minutes, mean, half = (run.columns[name][shown] for name in ("wall_s", "return_mean", "return_ci95"))
+            (line,) = axes.plot(minutes / 60, mean, label=_label(run), marker="." if updates < 3 else None)
+            axes.fill_between(minutes / 60, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.set(xlabel="minutes", ylabel="score", xlim=(0, None))
+
+    return _figure("Learning", "Mean score of the last 100 games while learning, with its 95 % interval.", draw)
+
+
+def speed(runs: list[Run]) -> Markup:
     """Draw steps/s against time, a line for each run."""
 
-    scale, unit = _unit(runs)
+    def draw(axes: Any) -> None:
+        for run in runs:
+            minutes, (sps,) = means(run, ["sps"])
+            axes.plot(minutes, sps, label=_label(run), marker="." if len(sps) < 3 else None)
+        axes.set(xlabel="minutes", ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
 
-    def paint(axes: "Axes") -> None:
-        for number, run in enumerate(runs):
-            when, sps = series.speed(run)
-            _draw_line(axes, when / scale, sps, *run_style(number))
-        axes.set(xlabel=unit, ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-
-    return _picture(paint, label) if len(runs) == 1 else _pictures(paint, label)
+    return _figure("Speed", "Agent steps a second over all ranks, smoothed.", draw)
 
 
-def phases(run: Run, label: str) -> Markup:
-    """Draw the shares of the wall time against time, stacked."""
+def phases(run: Run) -> Markup:
+    """Draw the shares of the time against time, stacked."""
+    total = run.columns["seconds"].sum()
 
-    scale, unit = _unit([run])
+    def draw(axes: Any) -> None:
+        names = [name for name in PHASES if run.columns[name].any()]
+        minutes, shares = means(run, names, per_second=True)
+        labels = [f"{name} {run.columns[name].sum() / total:.1%}" for name in names]
+        axes.stackplot(np.append(0, minutes), np.pad(shares, ((0, 0), (1, 0)), "edge"), labels=labels, linewidth=0,
+                       colors=[PHASES[name] for name in names])  # fmt: skip
+        axes.set(xlabel="minutes", ylabel="share of the time", xlim=(0, minutes[-1]), ylim=(0, 1))
 
-    def paint(axes: "Axes") -> None:
-        when, shares = series.shares(run)
-        wall = run.columns["wall_s"]
-        ends = np.concatenate([[max(wall[0] - series.seconds(run)[0], 0)], when, wall[-1:]]) / scale
-        heights = [np.pad(share, 1, mode="edge") for share in shares.values()]
-        axes.stackplot(ends, heights, colors=[PHASES[name] for name in shares], linewidth=0)
-        axes.set(xlabel=unit, ylabel="share of the time", xlim=(0, ends[-1]), ylim=(0, 1))
-        axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-
-    return _picture(paint, label)
+    return _figure(f"Phases of {run.name}", "Where the time goes: shares of each phase, mean of ranks.", draw)
 
 
-def waits(shares: NDArray[np.float64], by_rank: bool, label: str) -> Markup:
-    """Draw the waiting time: a bar for each rank, or a curve of quantiles."""
+def waits(run: Run) -> Markup | None:
+    """Draw the seconds that ranks waited: a bar for each rank, or quantiles. None if unknown, or for one rank."""
+    if len(run.waits) < 2:
+        return None
 
-    def paint(axes: "Axes") -> None:
-        axes.axhline(shares.mean(), color=LIGHT["muted"], linewidth=1, linestyle=(0, (4, 3)), zorder=3)
-        if by_rank:
-            axes.bar(range(len(shares)), shares, 0.7 if len(shares) < 24 else 0.9, color=PHASES["wait"], linewidth=0)
-            axes.set(xlabel="rank", xlim=(-0.6, len(shares) - 0.4))
+    def draw(axes: Any) -> None:
+        if run.waits_by_rank:
+            axes.bar(range(len(run.waits)), run.waits, color=PHASES["wait"])
             axes.locator_params("x", integer=True, min_n_ticks=1)
+            axes.set(xlabel="rank")
         else:
-            axes.fill_between(np.linspace(0, 100, len(shares)), shares, color=PHASES["wait"], linewidth=0)
+            axes.fill_between(np.linspace(0, 100, len(run.waits)), run.waits, color=PHASES["wait"], linewidth=0)
             axes.set(xlabel="% of the ranks, from the one that waits least", xlim=(0, 100))
-        axes.set(ylabel="share of its time", ylim=(0, max(1.1 * float(shares.max()), 0.01)))
-        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
+        axes.set(ylabel="seconds", ylim=(0, None))
 
-    return _picture(paint, label)
-
-
-def _unit(runs: list[Run]) -> tuple[int, str]:
-    """Return (seconds per unit, name) of the time unit for these runs."""
-    longest = max(run.columns["wall_s"][-1] for run in runs)
-    return (3600, "hours") if longest > 5 * 3600 else (60, "minutes")
+    what = "Time that each rank waited for others since the last start. The others wait for the rank that waits least."
+    return _figure(f"Waiting in {run.name}", what, draw)
 
 
-def _draw_line(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], colour: str, dash: Any) -> None:
-    """Draw a run's line; with markers if it has fewer than three points."""
-    axes.plot(x, y, linestyle=dash, color=colour, linewidth=1.6, marker="o" if len(x) < 3 else None)
+def means(run: Run, names: list[str], per_second: bool = False) -> tuple[Floats, Floats]:
+    """Return (minutes at the end of each bin, the means of columns or their sums per second, (names, bins)).
 
-
-def _pictures(paint: Paint, label: str) -> Markup:
-    """Draw ``paint(axes)`` for wide and for narrow screens."""
-    return join([_picture(paint, label, WIDE, "wide"), _picture(paint, label, HALF, "narrow")])
-
-
-def _picture(paint: Paint, label: str, size: tuple[float, float] = HALF, kind: str | None = None) -> Markup:
-    """Draw ``paint(axes)``. ``kind``: on ``wide`` or ``narrow`` screens only."""
-    classes = " ".join(filter(None, ["picture", kind]))
-    return element("div", Markup(_svg(paint, label, size)), class_=classes, role="img", aria_label=label)
-
-
-def _svg(paint: Paint, label: str, size: tuple[float, float]) -> str:
-    """Return an SVG element with text as text, a transparent background, and CSS variables for the theme's colours.
-
-    Ignores the user's matplotlibrc.
+    A bin is as many updates as the others; a mean is over the time, not the updates.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    salt = hashlib.sha256(f"{label}{size}".encode("utf-8", "replace")).hexdigest()  # unique ids
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update({
-            "svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 10, "text.color": LIGHT["ink"],
-            "axes.labelcolor": LIGHT["muted"], "axes.edgecolor": LIGHT["line"], "xtick.color": LIGHT["line"],
-            "ytick.color": LIGHT["line"], "xtick.labelcolor": LIGHT["muted"], "ytick.labelcolor": LIGHT["muted"],
-            "axes.grid": True, "grid.color": LIGHT["line"], "grid.linewidth": 0.7, "axes.axisbelow": True,
-        })  # fmt: skip
-        figure = Figure(size, layout="constrained")
-        axes = figure.add_subplot()
-        paint(axes)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(length=0, pad=5)
-        axes.xaxis.set_major_formatter("{x:g}")
-        stream = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
-    svg = _lean(stream.getvalue())
-    for name, colour in LIGHT.items():
-        svg = svg.replace(colour, f"var(--{name})")
-    return svg
+    seconds = run.columns["seconds"]
+    starts = np.linspace(0, len(seconds), min(BINS, len(seconds)), endpoint=False).astype(int)
+    ends = np.append(starts[1:], len(seconds)) - 1
+    sums = [np.add.reduceat(run.columns[name] * (1 if per_second else seconds), starts) for name in names]
+    return run.columns["wall_s"][ends] / 60, np.array(sums) / np.add.reduceat(seconds, starts)
 
 
-def _lean(svg: str) -> str:
-    """Strip an SVG: remove prolog, namespaces, metadata, global style and unused ids, and shorten numbers."""
-    svg = svg[svg.index("<svg") :]
-    box = cast(re.Match[str], re.search(r'viewBox="([-\d. ]+)"', svg))[1]
-    svg = f'<svg viewBox="{box}" aria-hidden="true">' + svg[svg.index(">") + 1 :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
-    used = set(re.findall(r"#([\w-]+)", svg))
-    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
-    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
-    return re.sub(r"\s*\n\s*", "\n", svg)
+def _label(run: Run) -> str:
+    """A run's name for a legend: matplotlib hides names that begin with ``_`` and reads ``$...$`` as a formula."""
+    return f" {run.name}".replace("$", r"\$")
+
+
+def _figure(title: str, what: str, draw: Callable[[Any], None]) -> Markup:
+    """Return ``draw(axes)`` as an image with its title and a description."""
+    image = io.BytesIO()
+    with axes_of(image, size=(9, 3.4), kind="svg") as axes:
+        draw(axes)
+        axes.xaxis.set_major_formatter("{x:,g}")
+        if len(axes.get_legend_handles_labels()[1]) > 1:
+            axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), reverse=not axes.lines)
+    source = f"data:image/svg+xml;base64,{base64.b64encode(image.getvalue()).decode()}"
+    picture = element("img", alt=title, src=source)
+    return element("figure", element("h2", title), element("p", what), picture)

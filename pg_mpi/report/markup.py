@@ -18,33 +18,14 @@ def escaped(value: object) -> Markup:
     )
 
 
-def join(parts: Iterable[object], between: str = "") -> Markup:
-    """Join escaped parts; parts that are None are left out."""
-    return Markup(escaped(between).join(escaped(part) for part in parts if part is not None))
-
-
 def element(tag: str, *parts: object, **attributes: object) -> Markup:
-    """Return a tag around its parts. ``class_`` is written ``class``; attributes that are None are left out."""
-    named = ((name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items() if value is not None)
-    words = "".join(f' {name}="{escaped(value)}"' for name, value in named)
-    return Markup(f"<{tag}{words}>{join(parts)}</{tag}>")
+    """Return a tag around its parts; parts that are None are left out. ``class_`` is written ``class``."""
+    words = "".join(f' {name.rstrip("_").replace("_", "-")}="{escaped(value)}"' for name, value in attributes.items())
+    return Markup(f"<{tag}{words}>{''.join(escaped(part) for part in parts if part is not None)}</{tag}>")
 
 
 def table(head: Iterable[object], rows: Iterable[Sequence[object]]) -> Markup:
-    """Return a table that scrolls if it is wider than the screen. The first cell of a row is its header.
-
-    Args:
-        rows: lists of cells; a cell may be a ``Cell``.
-    """
+    """Return a table that scrolls if it is wider than the screen. The first cell of a row is its header."""
     top = element("thead", element("tr", *(element("th", name, scope="col") for name in head)))
-    body = [element("tr", element("th", row[0], scope="row"), *map(cell, row[1:])) for row in rows]
+    body = [element("tr", element("th", row[0], scope="row"), *(element("td", it) for it in row[1:])) for row in rows]
     return element("div", element("table", top, element("tbody", *body)), class_="scroll")
-
-
-class Cell(Markup):
-    """A ``td`` element."""
-
-
-def cell(value: object, **attributes: object) -> Cell:
-    """Return a ``td`` element; a ``Cell`` is returned unchanged."""
-    return value if isinstance(value, Cell) else Cell(element("td", value, **attributes))

@@ -1,9 +1,9 @@
 """Read run folders. The content of files is checked and bounded; a ``UsageError`` states what to do."""
 
-import glob
+import json
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,9 @@ from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.files.atomic_file import exists, is_folder
 from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.learning.phases import PHASES
-from pg_mpi.report import run_files
 
 #: Metrics that each line must have as numbers, and those that may be missing.
-NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
+NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks")
 NULLABLE = ("return_mean", "return_ci95")
 LARGEST = 1e15  # upper bound of counters and times
 LEAST = {"updates_per_s": 1e-9, "ranks": 1} | dict.fromkeys(NULLABLE, -LARGEST)  # lower bounds that are not 0
@@ -27,15 +26,19 @@ class Run(NamedTuple):
     Attributes:
         name: unique on the page.
         path: path of the folder, as given.
-        columns: name of a metric → float64, shape (updates,); NaN for null. Of a phase: seconds, mean of ranks.
-        beside: data of the folder's other files.
+        columns: name of a metric → float64, shape (updates,); NaN for null. Of a phase, and of ``other``, the time
+            outside of all phases: seconds, mean of ranks. ``seconds``: of each update.
+        files: name of a JSON file → its content; empty if it is missing or unusable.
+        waits: float64, seconds that each rank waited; without ``waits_by_rank`` quantiles over the ranks; may be empty.
         notes: a line for each file, or lines of metrics, that could not be used.
     """
 
     name: str
     path: str
     columns: Columns
-    beside: run_files.RunFiles
+    files: dict[str, dict[str, Any]]
+    waits: NDArray[np.float64]
+    waits_by_rank: bool
     notes: list[str]
 
 
@@ -54,9 +57,7 @@ def _run(path: str, name: str) -> Run:
         known = "is a file" if exists(path) else "does not exist"
         raise UsageError(f"the run folder {path} {known}: give the folder that the trainer named at its start")
     if not exists(metrics):
-        raise UsageError(f"{path} holds no metrics.jsonl{_hint(path)}: give a run folder, such as runs/pong-default-s0")
-    notes: list[str] = []
-    others = run_files.read(path, notes)
+        raise UsageError(f"{path} holds no metrics.jsonl: give a run folder, such as runs/pong-default-s0")
     try:
         with system_faults(f"{metrics} cannot be read", "make it readable, or copy it"):
             found, damaged = read_columns(metrics)
@@ -70,15 +71,11 @@ def _run(path: str, name: str) -> Run:
             f"{metrics} is damaged or of another version of pg_mpi ({error}): take a good copy, or make the report "
             "with the version that config.json names"
         ) from None
-    if damaged:
-        notes.append(f"damaged lines of metrics.jsonl are left out: {damaged}")
-    return Run(name, path, columns, others, notes)
-
-
-def _hint(path: str) -> str:
-    """Suggest the first run folder inside ``path``; empty if there is none."""
-    found = sorted(glob.glob(os.path.join(glob.escape(path), "*", "metrics.jsonl")))
-    return f" (did you mean {os.path.dirname(found[0])}?)" if found else ""
+    notes = [f"damaged lines of metrics.jsonl are left out: {damaged}"] if damaged else []
+    files = {each: _content(path, each, notes) for each in ("config.json", "ranks.json", "evaluation.json", "DONE")}
+    ranks = files["ranks.json"]
+    by_rank = "phase_s" in ranks
+    return Run(name, path, columns, files, _waits(ranks.get("phase_s" if by_rank else "quantiles_s")), by_rank, notes)
 
 
 def _checked(found: Columns) -> Columns:
@@ -92,6 +89,8 @@ def _checked(found: Columns) -> Columns:
     for name, values in columns.items():
         if (wrong := _is_wrong(name, values)).any():
             raise ValueError(f"its {name} of update {found['update'][wrong.argmax()]:.0f} cannot be used")
+    columns["seconds"] = 1 / columns["updates_per_s"]
+    columns["other"] = np.maximum(columns["seconds"] - sum(columns[name] for name in PHASES), 0)
     return columns
 
 
@@ -103,3 +102,26 @@ def _is_wrong(name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
     if name in ("update", "wall_s"):
         wrong[1:] |= np.diff(values) < 0
     return wrong
+
+
+def _content(folder: str, name: str, notes: list[str]) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if it is missing, or, with a note, if it is unusable."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return dict(json.load(file))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        notes.append(f"{name} cannot be read ({error.strerror}) and is left out")
+    except (ValueError, TypeError, RecursionError):
+        notes.append(f"{name} is damaged and is left out")
+    return {}
+
+
+def _waits(seconds: Any) -> NDArray[np.float64]:
+    """Return ``seconds["wait"]``; empty unless it is a list of numbers."""
+    try:
+        waits = np.array(seconds["wait"], dtype=float)
+        return waits if waits.ndim == 1 and (waits >= 0).all() and (waits < LARGEST).all() else np.empty(0)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return np.empty(0)

@@ -1,6 +1,6 @@
 """Colours and stacked bars of phases."""
 
-from pg_mpi.report.theme import PHASES
+from pg_mpi.report.figures import PHASES
 
 #: A colour for each phase, as in the report of a run.
 COLOURS = PHASES | {"play": "#d8e8df"}

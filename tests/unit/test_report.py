@@ -1,8 +1,10 @@
 """The report: a self-contained page that escapes its input, and refusals of bad input."""
 
+import base64
 import os
 import re
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -10,8 +12,7 @@ from folders import EVALUATION, line, write, write_lines, write_run
 from jobs import one_line, printed, refusal, run, without
 
 from pg_mpi import __version__
-from pg_mpi.config.settings import TrainConfig
-from pg_mpi.report import captions, figures, page, panels, read, run_files, series, tables, theme
+from pg_mpi.report import figures, page, read
 from pg_mpi.report.__main__ import main
 
 NASTY = "<script>alert(\"1\")</script>&amp; 'x' $\\alpha$ Zürich\ud800\x1b[31m\u202e"
@@ -63,7 +64,7 @@ def check_self_contained(text):
     for name, value in outline.attributes:
         assert not name.startswith("on"), name
         if name in ("src", "href", "xlink:href", "srcset", "poster", "data", "action"):
-            assert value.startswith(("data:video/mp4;", "data:image/gif;", "#")), value
+            assert value.startswith(("data:video/mp4;", "data:image/gif;", "data:image/svg+xml;")), value
         if name == "style":
             assert not re.search(r"url\((?!#)", value)
     style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
@@ -80,42 +81,36 @@ def test_report_of_one_run(tmp_path):
     outline = check_self_contained(text)
     last = line(40)
     for expected in (
-        f"{captions.signed(last['return_mean'])} ± 0.5",
-        "0:01:23 trained, not finished",
-        "2,000 steps/s, 1,000 on each of 2 ranks",
-        "40% play, 20% learning, 10% exchange, 10% waiting",
-        "Rank 0 waits most, 10.0% of the time; rank 1 least, 2.5%",
-        f"gamma 0.9 {TrainConfig.gamma} discount per agent step",
+        f"pong {last['return_mean']:+.1f} ± 0.5 0:01:23 2,000 2 160,000 120 not finished",
+        "gamma 0.9",
+        "command /src/pg_mpi/train.py --preset fast",
         "Open MPI v5.0.11",
-        "SLURM_JOB_ID 77",
+        '{"SLURM_JOB_ID": "77"}',
         "acf1e33",
     ):
         assert expected in outline.text, expected
-    assert outline.tags.count("svg") == 5, "not each figure, and the curve in two widths"
-    drawn = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
-    assert "var(--run0)" in drawn and "var(--muted)" in drawn
-    assert set(re.findall(r"#[0-9a-f]{6}\b", drawn)) <= {*theme.PHASES.values()}, "a colour that ignores the theme"
-    assert "http" not in text.replace("http-equiv", "")
+    first, *others = drawn(text)
+    assert {"Learning", "Speed", "Phases of pong", "Waiting in pong"} == {first[0], *(title for title, _ in others)}
+    assert all(len(svg) > 5000 and "<script" not in svg for _, svg in (first, *others))
     assert "Evaluation" not in outline.text and "video" not in outline.tags
+
+
+def drawn(text):
+    """Return [(title, SVG), ...] of the figures of a page."""
+    found = re.findall(r'<img alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', text)
+    return [(title, base64.b64decode(content).decode()) for title, content in found]
 
 
 def test_report_of_several_runs(tmp_path):
     for name, gamma in (("x/a", 0.97), ("y/a", 0.99), ("b", 0.97)):
         write_run(tmp_path / name, settings={"gamma": gamma})
     report(tmp_path, "x/a", "y/a", "b", "x/a")
-    outline = check_self_contained((tmp_path / "report.html").read_text(encoding="utf-8"))
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    outline = check_self_contained(text)
     assert outline.text.startswith("3 runs") and "x/a y/a b" in outline.text
-    assert "gamma ≠ 0.97 0.99 0.97" in outline.text and "ranks ≠" not in outline.text
+    assert text.count("<mark>") == 3 and "gamma 0.97 0.99 0.97" in outline.text, "only gamma differs"
     runs = read.runs([str(tmp_path / name) for name in ("x/a", "y/a", "b")])
     assert [run.name for run in runs] == [str(tmp_path / "x/a"), str(tmp_path / "y/a"), "b"]
-    few, everything = tables.settings(runs)
-    assert "gamma" in few and "env_id" not in few and "env_id" in everything
-
-
-def test_runs_beyond_the_number_of_colours_are_dashed(tmp_path):
-    runs = read.runs([str(write_run(tmp_path / f"run{number}", updates=3)) for number in range(7)])
-    for draw in (figures.learning, figures.speed):
-        assert str(draw(runs, "runs")).count("stroke-dasharray") >= 2  # the seventh line, on wide and narrow screens
 
 
 def test_content_of_run_folders_is_escaped(tmp_path):
@@ -136,17 +131,19 @@ def test_content_of_run_folders_is_escaped(tmp_path):
         assert "onclick" not in dict(outline.attributes) and "<script" not in text
         assert '<b onclick="x">&é $a$ _' in outline.text and "<script>alert(\"1\")</script>&amp; 'x'" in outline.text
         assert "\x1b" not in text and "\u202e" not in text and "c2VjcmV0" not in text
+    for _, svg in drawn(text):
+        assert not any({"onclick", "href"} & set(each.keys()) for each in ElementTree.fromstring(svg).iter())
 
 
 BAD = {
     "no such run": (["nowhere"], "the run folder nowhere does not exist: give the folder that the trainer named"),
     "a file": (["good/metrics.jsonl"], "the run folder good/metrics.jsonl is a file: give"),
     "no metrics": (["empty"], "empty holds no metrics.jsonl: give a run folder, such as"),
-    "the folder of runs": (["."], ". holds no metrics.jsonl (did you mean ./cut?): give"),
+    "the folder of runs": (["."], ". holds no metrics.jsonl: give"),
     "no argument": ([], "the following arguments are required: RUN"),
     "unknown flag": (["good", "--jsn"], "unknown argument --jsn (did you mean --json?): see --help"),
     "out": (["good", "--out", "good/config.json"], "--out must end with .html, not 'good/config.json'"),
-    "unwritable": (["good", "--out", "none/a.html"], "the report none/a.html cannot be written (No such file or dir"),
+    "unwritable": (["good", "--out", "none/a.html"], "--out none/a.html: the folder none does not exist or cannot be"),
     "a folder": (["good", "--out", "folder.html"], "the report folder.html cannot be written (Is a directory): give"),
     "cut": (["cut"], "cut/metrics.jsonl has no whole line yet: wait until the first update is over"),
     "foreign": (["foreign"], "foreign/metrics.jsonl is damaged or of another version of pg_mpi (none of its lines is"),
@@ -173,94 +170,62 @@ def test_report_of_a_run_without_finished_games(tmp_path, updates):
     folder = tmp_path / "run"
     folder.mkdir()
     write_lines(folder, [line(n) | {"return_mean": None, "return_ci95": None} for n in range(1, updates + 1)])
-    (run,) = read.runs([str(folder)])
-    outline = check_self_contained(page.make([run]))
-    assert "No game was finished yet" in outline.text and "no game yet" in outline.text
-    assert "config.json is missing" in outline.text
-    assert "ranks.json, which the trainer writes at each checkpoint, is not in the run folder" in outline.text
+    outline = check_self_contained(page.make(read.runs([str(folder)])))
+    assert "no game yet" in outline.text and "Waiting" not in outline.text
 
 
 def test_other_damaged_files_are_left_out_with_a_note(tmp_path):
     folder = write_run(tmp_path / "run")
-    deep = "[" * 100_000, '{"a":' * 400 + "1" + "}" * 400
-    for content in (*deep, "{", "[]", "null", "\udcff", '{"phase_s": 3, "ci95": [1]}'):
-        for name in ("config.json", "ranks.json", "evaluation.json", "DONE"):
+    for content in ("[" * 100_000, "{", "[3]", "null", "\udcff", '{"phase_s": 3, "ci95": [1], "starts": 1}'):
+        names = ("config.json", "ranks.json", "evaluation.json", "DONE")
+        for name in names:
             (folder / name).write_bytes(content.encode(errors="surrogateescape"))
         (run,) = read.runs([str(folder)])
-        assert any("ranks.json" in note for note in run.notes) and any("evaluation.json" in note for note in run.notes)
-    outline = check_self_contained(page.make([run]))
-    assert all(note in outline.text for note in run.notes) and "Waiting by rank is left out" in outline.text
+        outline = check_self_contained(page.make([run]))
+        noted = [] if content.startswith('{"') else [f"{name} is damaged and is left out" for name in names]
+        assert run.notes == noted and all(note in outline.text for note in noted) and "Waiting" not in outline.text
 
 
 def test_report_shows_the_last_evaluation_and_its_video(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", updates=50)
     write(folder / "evaluation.json", EVALUATION | {"video": "game.mp4"})
-    (run,) = read.runs([str(folder)])
-    assert run.notes == ["the video of the last evaluation is gone: evaluate again with --video"]
+    runs = read.runs([str(folder)])
+    assert "step-000000160000.npz 3 18.5 17.25 19.5 19 false 0.25 0" in check_self_contained(page.make(runs)).text
     (folder / "game.mp4").write_bytes(b"film")
-    (run,) = read.runs([str(folder)])
-    text = page.make([run])
-    assert "Evaluation: +18.50 [+17.25, +19.50] over 3 games" in check_self_contained(text).text
-    assert 'src="data:video/mp4;base64,ZmlsbQ=="' in text
-    assert series.evaluated(run) == (3.0 + 2.0 * 40, 18.5, 17.25, 19.5), "not at the time of its checkpoint"
-    monkeypatch.setattr(panels, "MOST_VIDEO", 4)
-    outline = check_self_contained(page.make([run]))
+    assert 'src="data:video/mp4;base64,ZmlsbQ=="' in page.make(runs)
+    monkeypatch.setattr(page, "MOST_VIDEO", 3)
+    outline = check_self_contained(page.make(runs))
     assert "video" not in outline.tags and f"too large for the page: {folder / 'game.mp4'}" in outline.text
     (folder / "game.mp4").unlink()
     (folder / "game.mp4").symlink_to("/etc/hostname")
-    assert read.runs([str(folder)])[0].beside.video is None
-
-
-def test_only_evaluations_of_atari_games_have_sticky_actions():
-    pong, cartpole = (captions.protocol(EVALUATION | {"env_id": name}) for name in ("ALE/Pong-v5", "CartPole-v1"))
-    assert "sticky actions" in pong and "sticky actions" not in cartpole
-
-
-def test_evaluation_of_a_checkpoint_with_more_digits_is_drawn(tmp_path):
-    folder = write_run(tmp_path / "run", updates=1)
-    write_lines(folder, [line(n) | {"env_steps": n * 10**12} for n in range(1, 4)])
-    write(folder / "evaluation.json", EVALUATION | {"checkpoint": f"step-{2 * 10**12}.npz"})
-    (run,) = read.runs([str(folder)])
-    assert series.evaluated(run)[0] == line(2)["wall_s"]
+    assert "hostname" not in page.make(runs) and "<video" not in page.make(runs)
+    write(folder / "evaluation.json", EVALUATION | {"video": "report.html"})
+    (folder / "report.html").write_text("<script>")
+    assert "<video" not in page.make(read.runs([str(folder)])), "a file that is no video"
 
 
 def test_page_of_a_long_run_on_many_ranks_is_small(tmp_path):
     folder = write_run(tmp_path / "run", updates=20_000, ranks=4096, waits=np.linspace(1, 9, 101).tolist())
     (run,) = read.runs([str(folder)])
-    assert len(series.learning(run)[0]) <= series.POINTS and len(series.speed(run)[0]) <= series.BINS
     assert len(page.make([run] * 6)) < 2_000_000
 
 
-def test_phase_shares_add_up_and_speed_is_steps_per_second(tmp_path):
+def test_phase_shares_add_up_and_means_are_over_the_time(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
-    lines = [line(n, seconds=float(seconds)) for n, seconds in enumerate([1, 1, 2, 4, 2, 1, 1, 1, 3], start=1)]
-    wall = 0.0
+    lines = [line(n, seconds=float(seconds)) for n, seconds in enumerate([1, 1, 2, 4, 2, 1], start=1)]
     for each in lines:
-        wall += 1 / each["updates_per_s"]
-        each |= {"wall_s": wall, "sps": 100.0 * each["update"]}
-        each["phase_s"] |= {"reset": 0.0, "record": 0.001}
+        each |= {"wall_s": float(each["update"]), "sps": 100.0 * each["update"]}
     write_lines(folder, lines)
     (run,) = read.runs([str(folder)])
-    when, shares = series.shares(run)
-    assert "reset" not in shares and "record" not in shares, "phases too small to be visible"
-    np.testing.assert_allclose(sum(shares.values()), 1)
-    np.testing.assert_allclose(shares["emulator"], 0.1)
-    assert np.all(np.diff(when) > 0)
-    steps = sum(each["sps"] / each["updates_per_s"] for each in lines)
-    assert series.mean_speed(run) == pytest.approx(steps / wall)
-    _, sps = series.speed(run)
-    assert sps.min() >= 100 and sps.max() <= 900 and len(sps) == 3
-
-
-def test_waiting_covers_the_last_start_up_to_its_checkpoint(tmp_path):
-    folder = write_run(tmp_path / "run", updates=1)
-    write_lines(folder, [line(n, restarts=n // 6) for n in range(1, 11)])
-    write(folder / "ranks.json", {"start": 1, "update": 9, "phase_s": {"wait": [0.8, 4.0]}, "slowest": [{"rank": 0}]})
-    (run,) = read.runs([str(folder)])
-    np.testing.assert_allclose(series.waits(run), [0.1, 0.5])  # of updates 6 to 9, two seconds each
-    write(folder / "ranks.json", {"start": 7, "update": 9, "phase_s": {"wait": [0.8, 4.0]}, "slowest": [{"rank": 0}]})
-    assert series.waits(read.runs([str(folder)])[0]) is None
+    _, shares = figures.means(run, list(figures.PHASES), per_second=True)
+    np.testing.assert_allclose(shares.sum(axis=0), 1)
+    np.testing.assert_allclose(shares[0], 0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "BINS", 2)
+        minutes, (sps,) = figures.means(run, ["sps"])
+    np.testing.assert_allclose(minutes, [3 / 60, 6 / 60])
+    np.testing.assert_allclose(sps, [(100 + 200 + 2 * 300) / 4, (4 * 400 + 2 * 500 + 600) / 7])
 
 
 def test_missing_matplotlib_is_refused_with_a_remedy(tmp_path):
@@ -277,9 +242,3 @@ def test_help_needs_neither_numpy_nor_matplotlib(tmp_path):
 def test_version_is_printed_and_a_wrong_flag_before_help_is_refused_with_one_line(tmp_path):
     assert report(tmp_path, "--version").stdout == f"pg_mpi {__version__}\n"
     assert "--out: expected one argument" in one_line(report(tmp_path, "--out", "--help", code=2))
-
-
-def test_video_of_an_unknown_type_is_ignored(tmp_path):
-    notes = []
-    (tmp_path / "page.html").write_text("<script>")
-    assert run_files._video(str(tmp_path), {"video": "page.html"}, notes) is None and notes == []
