@@ -2,9 +2,7 @@
 
 import json
 import os
-import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -34,7 +32,6 @@ ROUNDS, STEPS = 2, 32
 MOST = 256  # ranks of the short case: one rank makes as many emulators
 SIZES = ("core", "node", "machine")
 FILE = "benchmark.json"
-RAPL = "/sys/class/powercap"
 
 
 def parser():
@@ -45,7 +42,7 @@ def parser():
         "It is valid if the doctor finds no fault, and if a short reproducible training has equal weights on one rank "
         "and on all.",
         "core: one rank. node: one rank per core of this host. machine: the ranks of the job, or --ranks. About three "
-        f"minutes. {FILE} has the record: the doctor's facts, energy, nodes, versions. Exit code 1 if it is invalid.",
+        f"minutes. {FILE} has the record: the doctor's facts, nodes, versions. Exit code 1 if it is invalid.",
     )
     p.add_argument("size", type=choice(*SIZES), metavar="SIZE", help=f"one of {', '.join(SIZES)}")
     cli.add_option(p, "--ranks", "N", integer(), "ranks of machine (default: as the batch system allocated)")
@@ -81,10 +78,8 @@ def line_of(record):
     """The one line of a result."""
     if record["reason"] is not None:
         return f"INVALID: {record['reason']}"
-    energy = record["energy"]
-    per_joule = f", {energy['steps_per_joule']:.2f} steps/J by {energy['from']}" if energy else ""
     what = f"pg_mpi benchmark {VERSION}, {record['size']}, {counted(record['ranks'], 'rank')}"
-    return f"FOM: {record['steps_per_s']:,.0f} steps/s VALID ({what}{per_joule})"
+    return f"FOM: {record['steps_per_s']:,.0f} steps/s VALID ({what})"
 
 
 def fault(record):
@@ -126,45 +121,10 @@ def digests(ranks, launcher):
 def measure(ranks, launcher):
     """Measure the case: steps per second and per joule, and where the time goes. Raises ``RunError``."""
     cli.say(f"measurement on {counted(ranks, 'rank')}, {SECONDS} s")
-    before, begun = energy_so_far(), time.monotonic()
     with timed_run.trained(ranks, CASE.split(), SECONDS, launcher) as folder:
-        spent, after = time.monotonic() - begun, energy_so_far()
-        lines = timed_run.read_metrics(folder)
-        result = timed_run.measured(lines, WARMUP)
+        result = timed_run.measured(timed_run.read_metrics(folder), WARMUP)
         config = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))
-    energy = None
-    if before and after and before[0] == after[0] and before[1] < after[1]:
-        used = after[1] - before[1]
-        energy = {"joules": used, "from": after[0], "seconds": spent, "steps_per_joule": lines[-1]["env_steps"] / used}
-    return {
-        "steps_per_s": result["sps"],
-        "measured": result,
-        "energy": energy,
-        "places": config["starts"][-1]["places"],
-    }
-
-
-def joules(root=RAPL):
-    """Energy that the processor packages of this host have used so far, in joules; None where it cannot be read."""
-    try:
-        counters = [path for path in Path(root).glob("intel-rapl:*/energy_uj") if path.parent.name.count(":") == 1]
-        return sum(int(path.read_text()) for path in counters) / 1e6 if counters else None
-    except (OSError, ValueError):
-        return None
-
-
-def energy_so_far():
-    """(source, joules) of this host's processors, or of all nodes of a SLURM job; None where neither can be read."""
-    if len(allocated_nodes()) < 2 and (own := joules()) is not None:
-        return "RAPL", own
-    if not (job := os.environ.get("SLURM_JOB_ID")):
-        return None
-    line = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}", "--format=ConsumedEnergyRaw"]
-    try:
-        said = subprocess.run(line, capture_output=True, text=True, timeout=60).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return ("sacct", float(said)) if said.isdigit() else None
+    return {"steps_per_s": result["sps"], "measured": result, "places": config["starts"][-1]["places"]}
 
 
 if __name__ == "__main__":

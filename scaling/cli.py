@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pg_mpi.config.command_line import flag, parse_train
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line, reportable
-from pg_mpi.config.parsers import Parser, integer, nearest, real
-from pg_mpi.config.settings import FIELDS
+from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
@@ -56,29 +55,25 @@ def add_shared(p, out, folder=None, preset=False):
     return p
 
 
-def as_text(parse):
-    """A parser that accepts what ``parse`` accepts and returns the text."""
-
-    def checked_text(text):
-        parse(text)
-        return text
-
-    return checked_text
-
-
 def parse_training(p, argv, refused):
     """Parse a command line with the flags of ``p`` and of ``pg_mpi.train``: (args, training flags).
 
     ``refused``: names of training settings that do not apply to the command. Raises ``UsageError``.
     """
     args, rest = p.parse_known_args(argv)
-    check_flags(rest, p, refused)
-    return args, ["--preset", args.preset, *rest]
+    words = ["--preset", args.preset, *rest]
+    check_training(words, refused=refused)
+    return args, words
 
 
-def check_training(words, *numbers_of_ranks):
-    """Check training flags on numbers of ranks: (config, names of the settings given). Raises ``UsageError``."""
+def check_training(words, *numbers_of_ranks, refused=()):
+    """Check training flags on numbers of ranks: (config, names of the settings given). Raises ``UsageError``.
+
+    ``refused``: as of ``parse_training``.
+    """
     config, given = parse_train(words)
+    for name in given & set(refused):
+        raise UsageError(f"{flag(name)} does not apply here: leave it out, see --help")
     for ranks in numbers_of_ranks:
         config.check(ranks, given)
     return config, given
@@ -110,20 +105,6 @@ def say(line):
     print(line, file=sys.stderr, flush=True)
 
 
-def check_flags(words, ours, refused):
-    """Raise ``UsageError`` for a flag in ``words``, left over by the parser ``ours``, that is not a training flag.
-
-    ``refused``: names of training settings that do not apply to the command.
-    """
-    known = [text for action in ours._actions for text in action.option_strings]
-    settings = {flag(name): name for name in FIELDS}
-    for given in (word.split("=", 1)[0] for word in words if word.startswith("--")):
-        if given not in settings:
-            raise UsageError(f"unknown argument {given}{nearest(given, [*known, *settings])}: see --help")
-        if settings[given] in refused:
-            raise UsageError(f"{given} does not apply here: leave it out, see --help")
-
-
 def write_result(args, name, text, result, saved=None, table=None, draw=None):
     """Print a result, and write NAME.json, NAME.csv and NAME.png into the folder ``--out``, if it is given.
 
@@ -145,6 +126,23 @@ def write_result(args, name, text, result, saved=None, table=None, draw=None):
         picture(draw[0], f"{place}.png", *draw[1:])
     if args.json:
         print(json.dumps(result), flush=True)
+
+
+def read_parts(folder, same, names="ranks-*.json"):
+    """Read the files ``names`` of a folder, by default the finished parts of a measurement, sorted by name.
+
+    Raises ``UsageError`` for a damaged file, and for a result with settings other than ``same``.
+    """
+    found = []
+    for path in sorted(Path(folder).glob(names)):
+        try:
+            part = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise UsageError(f"{path} is damaged: delete it to measure it again") from None
+        if others := [name for name, value in same.items() if part.get(name) != value]:
+            raise UsageError(f"{path} has other settings ({', '.join(others)}): give another --out")
+        found.append(part)
+    return found
 
 
 def run(main, goes_on=False):

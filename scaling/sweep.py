@@ -5,6 +5,7 @@ measurements are not repeated, so the same command resumes a sweep. A failed mea
 ``jobs/scaling.slurm`` and ``jobs/scaling.pbs`` run this inside one allocation.
 """
 
+import csv
 import os
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import start_command, usable_cores, usable_threads
 from scaling import cli
-from scaling.csv_io import read_csv, read_parts
 from scaling.measure import efficiency, timed_run
 from scaling.measure.host_file import host_file
 from scaling.model import scaling_laws
@@ -88,9 +88,9 @@ def main(argv):
     make_folder(args.out)
     same = {name: getattr(args, name) for name in ("mode", "words", "envs", "seconds", "warmup", "launcher")}
     same |= {"hosts": args.nodes, "cores": usable_threads()}
-    read_parts(args.out, same)
+    cli.read_parts(args.out, same)
     failed = measure(args, same | cli.facts("scaling.sweep", argv))
-    results = read_parts(args.out, same)
+    results = cli.read_parts(args.out, same)
     if not results:
         return 1
     rows = efficiency.summary(results)
@@ -99,10 +99,10 @@ def main(argv):
     fits = scaling_laws.fit_all(*points, targets)
     text = f"{efficiency.table(rows)}\n\n{scaling_laws.table(fits)}"
     facts = {name: results[-1][name] for name in ("command", "versions", "cpu", "cores")}
-    csv = (*KIND, [efficiency.flat(result) for result in results], facts)
+    columns = (*KIND, [efficiency.flat(result) for result in results], facts)
     figure = (speed.draw_sweep, rows, *points, targets)
     result = {"rows": rows, "failed": failed, "fit": fits}
-    cli.write_result(args, "sweep", text, result, table=csv, draw=figure)
+    cli.write_result(args, "sweep", text, result, table=columns, draw=figure)
     return int(bool(failed))
 
 
@@ -132,8 +132,15 @@ def _share(before):
 
 def read_speeds(path):
     """Read a ``sweep.csv``: ranks and steps/s of each measurement, two lists. Raises ``UsageError``."""
-    rows, _ = read_csv(path, *KIND, positive=("ranks", "sps"))
-    return [row["ranks"] for row in rows], [row["sps"] for row in rows]
+    try:
+        header, *lines = Path(path).read_text(encoding="utf-8").splitlines()
+        if header != "# pg_mpi {} {}".format(*KIND):
+            raise ValueError("another header")
+        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+        return [int(row["ranks"]) for row in rows], [float(row["sps"]) for row in rows]
+    except (KeyError, TypeError, ValueError):
+        wanted = "measure it again with python -m scaling.sweep"
+        raise UsageError(f"{path} is damaged or of another version: {wanted}") from None
 
 
 def doubling(most):

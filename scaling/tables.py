@@ -1,7 +1,15 @@
-"""Markdown tables. Standard library only: the peers' environments import this module too."""
+"""Tables. Standard library only: the peers' environments import this module too."""
 
 
 def markdown(rows):
     """Format rows of cells, the header first, as a markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
+def aligned(rows):
+    """Format dicts with the same keys as a table for a terminal, the keys first."""
+    cells = [list(rows[0])]
+    cells += [[f"{value:,.4g}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)

@@ -1,6 +1,7 @@
 """Run MPI jobs in subprocesses, with a time limit."""
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -63,6 +64,22 @@ def tool(module, cwd, *args, code=0, **options):
 def printed(result):
     """Return the JSON in the last line that a job printed."""
     return json.loads(result.stdout.splitlines()[-1])
+
+
+def read_csv(path, kind, version):
+    """Read a file of ``write_csv``: rows (dicts, numbers converted) and facts (dict of str)."""
+    first, *lines = path.read_text(encoding="utf-8").splitlines()
+    assert first == f"# pg_mpi {kind} {version}"
+    facts = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
+    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+    return [{name: _number(text) for name, text in row.items()} for row in rows], facts
+
+
+def _number(text):
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def without(names, module, *args):

@@ -34,12 +34,10 @@ def parser():
 def main(argv):
     """Measure and report. Returns the exit code."""
     args, words = cli.parse_training(parser(), argv, REFUSED)
-    cli.check_flags(args.of, parser(), REFUSED)
+    cli.check_training([*words, *args.of], args.ranks, refused=REFUSED)
     steps = args.steps_per_rank * args.ranks
     words += ["--total-timesteps", str(steps)]
     ways = {"with": [*words, *args.of], "without": words}
-    for flags in ways.values():
-        cli.check_training(flags, args.ranks)
     facts = cli.claim(args.out, "cost.csv", "scaling.measure.cost", argv)
     rows = []
     for repeat in range(args.repeats):

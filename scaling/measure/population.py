@@ -25,16 +25,11 @@ from pg_mpi.run import env_states, rank_placement, rank_times, resume, round_cou
 from pg_mpi.run.trainer import Trainer
 from scaling import cli
 from scaling.measure.one_rank_of_many import Alone
-from scaling.tables import markdown
+from scaling.tables import aligned
 
 KIND = ("population", 1)
 RANKS_PER_HOST = 128
-PARTS = {
-    "count": "each update: counts of the round, check of the weights",
-    "describe": "each start: hosts, cores, libraries",
-    "save": "each save: the group's part, the weights, times of the ranks",
-    "resume": "each resume: find the parts, read and scatter the group's",
-}
+PARTS = ("count", "describe", "save", "resume")  # in each update, start, save and resume: methods of ``Population``
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "elastic", "replay", "track", "trace", "expect_ranks"}
 
@@ -61,17 +56,8 @@ def main(argv):
     for ranks in args.ranks:
         cli.say(f"{ranks:,} ranks")
         rows += [{"part": name, "ranks": ranks, **cost} for name, cost in measure(ranks, words, args.repeats).items()]
-    cli.write_result(args, "population", table(rows), {"rows": rows}, table=(*KIND, rows, facts))
+    cli.write_result(args, "population", aligned(rows), {"rows": rows}, table=(*KIND, rows, facts))
     return 0
-
-
-def table(rows):
-    """A line for each part: milliseconds and MB on each number of ranks."""
-    counts = dict.fromkeys(row["ranks"] for row in rows)
-    lines = [["rank 0, ms of processor time (MB)", *(f"{n:,} ranks" for n in counts)]]
-    for name, label in PARTS.items():
-        lines.append([label, *(f"{row['cpu_ms']:.1f} ({row['peak_mb']:.1f})" for row in rows if row["part"] == name)])
-    return markdown(lines)
 
 
 class MadeUpWorld(Alone):

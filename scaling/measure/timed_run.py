@@ -17,7 +17,6 @@ from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
-USAGE = 2
 PATIENCE = 180.0  # seconds beyond its budget after which a job is killed
 #: Metrics averaged over updates, weighted by duration.
 MEANS = ("cpu_util", "gflops")
@@ -40,11 +39,8 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         start = start_command(launcher_for(flags, launcher), ranks, nodes)
         line = [*start, sys.executable, "-m", "pg_mpi.train", *flags, *budget]
         code, output, errors = run(line, seconds + PATIENCE)
-        said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
-        if code == USAGE and said:
-            raise UsageError(said[0])
         if code not in (0, RUN_AGAIN) and "stopped: " not in output:  # launchers may change the code
-            raise RunError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
+            raise RunError(f"exit code {code}\n{errors}".strip())
         yield folder
         if keep:
             shutil.rmtree(keep, ignore_errors=True)
@@ -66,11 +62,7 @@ def run(line, limit=None, show_errors=False):
     started, or does not end within ``limit`` seconds.
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if show_errors else subprocess.PIPE}
-    try:
-        job = subprocess.Popen(line, start_new_session=True, text=True, **pipes)
-    except OSError as error:
-        raise RunError(f"{line[0]} cannot be started ({error.strerror})") from None
-    with job:
+    with subprocess.Popen(line, start_new_session=True, text=True, **pipes) as job:
         try:
             output, errors = job.communicate(timeout=limit)
         except BaseException as error:

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import least_squares
 
-from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import nearest
+from pg_mpi.config.parsers import choice
 from pg_mpi.run.step_division import dividing
 
 GAMMA = 1e-10  # seconds per byte: float32 sums at 10 GB/s, limited by memory
@@ -44,21 +43,7 @@ NAMED = {
     "infiniband-hdr": Network(1.0e-6, 1 / 24e9),
     "slingshot-11": Network(1.8e-6, 1 / 23e9),
 }
-
-
-def named(name):
-    """A ``Network`` by name, or from ``ALPHA_US:GB_PER_S`` such as 1.5:12. Raises ``UsageError``."""
-    if name in NAMED:
-        return NAMED[name]
-    try:
-        alpha, speed = map(float, name.split(":"))
-        if 0 < alpha < math.inf and 0 < speed < math.inf:
-            return Network(1e-6 * alpha, 1 / (1e9 * speed))
-    except ValueError:
-        pass
-    raise UsageError(
-        f"no network {name!r}{nearest(name, NAMED)}: choose {', '.join(NAMED)}, or microseconds:GB/s such as 1.5:12"
-    )
+named = choice(*NAMED)  # a parser
 
 
 def allreduce(ranks, size, network):

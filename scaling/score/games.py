@@ -10,34 +10,19 @@ import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.errors import RunError
 from pg_mpi.config.parsers import duration, integer, real, span
 from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
 from scaling import cli
-from scaling.csv_io import read_parts
 from scaling.measure import timed_run
 from scaling.score.learning_curves import read_start
 from scaling.tables import markdown
 
-#: (random, human) by Mnih et al., "Human-level control through deep reinforcement learning" (2015), extended data
-#: table 2: without sticky actions, games of at most five minutes.
-PUBLISHED = {
-    "ALE/Asterix-v5": (210, 8503),
-    "ALE/BeamRider-v5": (364, 5775),
-    "ALE/Boxing-v5": (0.1, 4.3),
-    "ALE/Breakout-v5": (1.7, 31.8),
-    "ALE/Freeway-v5": (0.0, 29.6),
-    "ALE/Pong-v5": (-20.7, 9.3),
-    "ALE/Qbert-v5": (164, 13455),
-    "ALE/Seaquest-v5": (68, 20182),
-    "ALE/SpaceInvaders-v5": (148, 1652),
-}
-#: Keys by which a result is known.
-KEYS = {"env_id", "wall_s", "env_steps", "return_mean", "trained", "random"}
-DEFAULT = ",".join(name for name in PUBLISHED if name != "ALE/Pong-v5")
+GAMES = ["Asterix", "BeamRider", "Boxing", "Breakout", "Freeway", "Qbert", "Seaquest", "SpaceInvaders"]
+DEFAULT = ",".join(f"ALE/{name}-v5" for name in GAMES)
 #: Training settings that cannot be given here.
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "seed", "preset", "env_id"}
 
@@ -48,13 +33,11 @@ def parser():
     cli.add_option(p, "--games", "ID,ID", None, "Gymnasium ids", DEFAULT)
     cli.add_option(p, "--preset", None, None, "preset of the training", "default")
     cli.add_option(p, "--seeds", None, span, "FIRST-LAST", "0-2")
-    cli.add_option(p, "--limit", None, cli.as_text(duration), "training time of each run", "00:10:00")
-    cli.add_option(p, "--target", None, cli.as_text(real()), "stop earlier at this mean of the last 100 games")
+    cli.add_option(p, "--limit", None, duration, "training time of each run", "00:10:00")
+    cli.add_option(p, "--target", None, real(), "stop earlier at this mean of the last 100 games")
     cli.add_option(p, "--played", None, integer(), "games played to score a policy", 30)
     cli.add_option(p, "--ranks", None, integer(), "ranks of each run", 2)
-    p.add_argument("--out", default="scaling/results/games", help="results folder")
-    p.add_argument("--runs", default="runs/games", help="folder of the run folders")
-    p.add_argument("--table", action="store_true", help="only print the table of the existing results")
+    p.add_argument("--out", default="runs/games", help="results folder")
     p.add_argument("flags", nargs="*", metavar="-- FLAG", help="further flags of pg_mpi.train")
     return p
 
@@ -62,28 +45,23 @@ def parser():
 def main(argv):
     """Train and score the missing runs and report. Returns the exit code."""
     args = parser().parse(argv)
-    cli.check_flags(args.flags, parser(), REFUSED)
     games = args.games.split(",")
+    cli.check_training(args.flags, refused=REFUSED)
     for game in games:
         cli.check_training(words_of(args, game, 0), args.ranks)
     facts = cli.facts("scaling.score.games", argv)
-    if not args.table:
-        make_folder(args.out)
-        make_folder(args.runs, "--runs")
-        for seed in args.seeds:
-            for game in games:
-                attempt(game, seed, args, facts)
-    results = [found for found in read_parts(args.out, {}, "*.json") if found.keys() >= KEYS]
-    if not results:
-        raise UsageError(f"{args.out} holds no result: run without --table to train, or give another --out")
-    print(table(results))
+    make_folder(args.out)
+    for seed in args.seeds:
+        for game in games:
+            attempt(game, seed, args, facts)
+    print(table(cli.read_parts(args.out, {}, "*-s*.json")))
     return 0
 
 
 def words_of(args, game, seed):
     """Training flags of a run."""
-    words = ["--env-id", game, "--preset", args.preset, "--seed", str(seed), "--max-walltime", args.limit]
-    return [*words, *([] if args.target is None else ["--target-return", args.target]), *args.flags]
+    words = ["--env-id", game, "--preset", args.preset, "--seed", str(seed), "--max-walltime", f"{args.limit:g}"]
+    return [*words, *([] if args.target is None else ["--target-return", f"{args.target:g}"]), *args.flags]
 
 
 def short(game):
@@ -98,13 +76,11 @@ def attempt(game, seed, args, facts):
     training fails.
     """
     label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
-    place, run = Path(args.out, f"{label}.json"), Path(args.runs, label)
-    if read_parts(args.out, {"ranks": args.ranks, "flags": words}, place.name):
+    place = Path(args.out, f"{label}.json")
+    if cli.read_parts(args.out, {"ranks": args.ranks, "flags": words}, place.name):
         return
-    if run.exists():
-        raise UsageError(f"{run} exists, but its result is not in {args.out}: move it away, or give another --runs")
     cli.say(f"{label}: training")
-    with timed_run.trained(args.ranks, words, duration(args.limit), keep=run) as folder:
+    with timed_run.trained(args.ranks, words, args.limit, keep=Path(args.out, label)) as folder:
         result = {"env_id": game, "seed": seed, "preset": args.preset, **score(folder, args)}
         write_json(str(place), {**result, "flags": words, **facts}, indent=None)
 
@@ -113,14 +89,13 @@ def score(run, args):
     """Final metrics of a run, and scores of its last weights and of a random policy: a dict."""
     last = timed_run.read_metrics(run)[-1]
     settings, began = read_start(run)
-    reached = args.target is not None and last["games"] >= 100 and last["return_mean"] >= float(args.target)
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
     own = [word for item in settings.items() if names_foreign_code(*item) for word in ("--own", item[1])]
     scores = {
         "trained": evaluate(args.ranks, run, "--games", str(args.played), *own),
         "random": evaluate(args.ranks, run, "--games", str(args.played), *own, "--random"),
     }
-    return {"reached": reached, "mpi": began["mpi"], **kept, **scores}
+    return {"mpi": began["mpi"], **kept, **scores}
 
 
 def evaluate(ranks, run, *words):
@@ -135,15 +110,14 @@ def evaluate(ranks, run, *words):
 
 def table(results):
     """Table with one row per game: median over seeds, lowest to highest."""
-    columns = ("trained", "while learning", "random, here", "random, human (published)", "steps, thousands", "seconds")
+    columns = ("trained", "while learning", "random", "steps, thousands", "seconds")
     rows = [("game", *columns)]
     for name in sorted({result["env_id"] for result in results}):
         found = [result for result in results if result["env_id"] == name]
         trained, chance = ([each[kind]["mean"] for each in found] for kind in ("trained", "random"))
         learning = [each["return_mean"] for each in found if each["return_mean"] is not None]
-        published = ", ".join(f"{score:g}" for score in PUBLISHED[name]) if name in PUBLISHED else "-"
         steps = statistics.median(each["env_steps"] for each in found) / 1e3
-        scores = (*map(_spread, (trained, learning, chance)), published)
+        scores = map(_spread, (trained, learning, chance))
         seconds = _spread([each["wall_s"] for each in found])
         rows.append((f"{short(name)}, {len(found)} seeds", *scores, f"{steps:,.0f}", seconds))
     return markdown(rows)

@@ -6,12 +6,24 @@ import signal
 import time
 
 import pytest
-from jobs import STEPS, command, end, finish, one_line, printed, ranks_of, refusal, run, start, wait_for_updates
+from jobs import (
+    STEPS,
+    command,
+    end,
+    finish,
+    one_line,
+    printed,
+    ranks_of,
+    read_csv,
+    refusal,
+    run,
+    start,
+    wait_for_updates,
+)
 
 from pg_mpi.tune.__main__ import _plan
 from pg_mpi.tune.space import Dimension
 from pg_mpi.tune.study import Study
-from scaling.csv_io import read_csv
 
 pytestmark = pytest.mark.mpi
 #: Short games, so that trials have scores after a second.

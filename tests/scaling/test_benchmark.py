@@ -8,7 +8,7 @@ from jobs import refusal, run
 
 from scaling import benchmark
 
-RECORD = {"size": "node", "ranks": 2, "steps_per_s": 4312.4, "reason": None, "energy": None}
+RECORD = {"size": "node", "ranks": 2, "steps_per_s": 4312.4, "reason": None}
 RECORD |= {"doctor": {"findings": [{"name": "idle", "fault": False, "text": "a note"}]}, "digests": {"a": 1, "b": 1}}
 BUSY = {"name": "busy", "fault": True, "text": "n1: rank 0 got 40 % of a core"}
 
@@ -25,8 +25,6 @@ cli.run(benchmark.main)
 def test_valid_result_is_one_line():
     assert benchmark.fault(RECORD) is None
     assert benchmark.line_of(RECORD) == "FOM: 4,312 steps/s VALID (pg_mpi benchmark 1, node, 2 ranks)"
-    with_energy = RECORD | {"energy": {"from": "RAPL", "steps_per_joule": 51.234}}
-    assert benchmark.line_of(with_energy).endswith("2 ranks, 51.23 steps/J by RAPL)")
 
 
 @pytest.mark.parametrize(
@@ -44,25 +42,6 @@ def test_invalid_result_has_a_reason_and_no_number(change, reason):
     record["reason"] = benchmark.fault(record)
     assert reason in record["reason"]
     assert benchmark.line_of(record) == f"INVALID: {record['reason']}" and "4,312" not in benchmark.line_of(record)
-
-
-def test_energy_is_that_of_the_packages(tmp_path):
-    for name, value in (("intel-rapl:0", "5000000"), ("intel-rapl:1", "7000000"), ("intel-rapl:0:0", "3000000")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "energy_uj").write_text(value)
-    assert benchmark.joules(tmp_path) == 12.0 and benchmark.joules(tmp_path / "none") is None
-
-
-def test_energy_on_several_nodes_is_that_of_the_job(tmp_path, monkeypatch):
-    """A script stands in for ``sacct``, whose accounting a local SLURM lacks."""
-    (tmp_path / "sacct").write_text("#!/bin/sh\necho 345\n")
-    (tmp_path / "sacct").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(benchmark, "allocated_nodes", lambda: {"n1": 2, "n2": 2})
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert benchmark.energy_so_far() is None
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert benchmark.energy_so_far() == ("sacct", 345.0)
 
 
 def test_bad_input_is_refused_with_one_line(monkeypatch):

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, printed, refusal, tool
+from jobs import SMALL, STEPS, printed, read_csv, refusal, tool
 
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.provenance import command_line
 from scaling.cli import claim
-from scaling.csv_io import read_csv
 from scaling.measure.cost import main, ratio
 from scaling.measure.timed_run import check_whole
 

@@ -4,9 +4,8 @@ import json
 import sys
 
 import pytest
-from jobs import SMALL, STEPS, one_line, printed, refusal, run, tool
+from jobs import SMALL, STEPS, one_line, printed, read_csv, refusal, run, tool
 
-from scaling.csv_io import read_csv
 from scaling.sweep import flags_of, main, prepare
 
 SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--seconds", "3", "--warmup", "1.5"]

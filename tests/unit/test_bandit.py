@@ -6,13 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import command, one_line, refusal, run
+from jobs import command, one_line, read_csv, refusal, run
 from oracle import bandit_loop
 
 from pg_mpi.bandit import plan, testbed
 from pg_mpi.bandit.__main__ import _prepare
 from pg_mpi.bandit.methods import best
-from scaling.csv_io import read_csv
 
 ORACLES = {
     "epsilon:0.1": lambda arms: bandit_loop.Epsilon(arms, 0.1),

@@ -6,9 +6,8 @@ import statistics
 PARTS = (
     ("emulator", "emulator alone", None),
     ("features", "+ features", "emulator"),
-    ("inference", "+ inference", "features"),
-    ("sampling", "+ sampling", "inference"),
-    ("play", "+ recording: full play", "sampling"),
+    ("inference", "+ inference, sampling", "features"),
+    ("play", "+ recording: full play", "inference"),
     ("train", "+ learning: training", "play"),
     ("no_exchange", "training, stub: ranks alone", "train"),
 )
@@ -42,9 +41,6 @@ def summary(speeds, ranks):
             }
         )
     return {
-        "emulator_sps": medians["emulator"],
-        "play_sps": medians["play"],
-        "train_sps": medians["train"],
         "play_ratio": shares["play"],
         "ratio": shares["train"],
         "fastest": {"play_ratio": fastest["play"], "ratio": fastest["train"]},
@@ -76,8 +72,6 @@ def table(result):
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
         f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "
         f"{result['fastest']['ratio']:.1%}. The stub's own µs are the cost of exchange and waiting in training.",
-        f"start-up {result['startup_s']:.1f} s, not in these speeds: a run of T seconds has sps_total of about "
-        f"train x (1 - {result['startup_s']:.1f} / T)",
         f"measured up to step {result['env_steps']:,} of training, "
         + (f"{result['length_mean']:,.0f} steps a game" if result["length_mean"] else "before the first game's end")
         + ": speeds depend on the games",

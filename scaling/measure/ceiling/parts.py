@@ -10,7 +10,6 @@ import dataclasses
 
 from pg_mpi.config.errors import RunError
 from pg_mpi.mpi.world import World
-from pg_mpi.policy.network import draw
 from pg_mpi.run import run_state
 from pg_mpi.run.trainer import Trainer
 
@@ -20,11 +19,10 @@ class Script:
     """Recording of one env in a round.
 
     Attributes:
-        actions: the policy's actions, one per step; ``codes``: the emulator's codes for them.
+        codes: the emulator's codes of the policy's actions, one per step.
         games: (score, steps) of the games that ended in it, and at last of the unfinished one.
     """
 
-    actions: list
     codes: list
     games: list
 
@@ -66,10 +64,12 @@ class Bench(Trainer):
     def scripts(self):
         """The last round as a ``Script`` per env."""
         codes = self.env_spec.codes
-        played = [(env.trajectory.actions.tolist(), env) for env in self.player.envs]
         return [
-            Script(actions, [codes[action] for action in actions], [*env.trajectory.games, (env.score, env.steps)])
-            for actions, env in played
+            Script(
+                [codes[action] for action in env.trajectory.actions.tolist()],
+                [*env.trajectory.games, (env.score, env.steps)],
+            )
+            for env in self.player.envs
         ]
 
 
@@ -88,43 +88,28 @@ def emulate(envs, scripts):
         script.check([*games, (score, steps)])
 
 
-def look(envs, scripts, network=None, draw=False):
-    """Run the emulator and the features; with ``network`` also inference, and with ``draw`` also sampling.
+def look(envs, scripts, network=None):
+    """Run the emulator and the features; with ``network`` also inference, which samples actions.
 
     The envs step together, and each part processes all of them before the next part, as in the player.
     """
-    active = [(env, script, [], []) for env, script in zip(envs, scripts)]
+    active = [(env, script, []) for env, script in zip(envs, scripts)]
     for t in range(max(len(script.codes) for script in scripts)):
         active = [each for each in active if t < len(each[1].codes)]
-        outputs = network.forward([env.observation for env, *_ in active]) if network else ()
-        if draw:
-            for output, (env, _, _, drawn) in zip(outputs, active):
-                drawn.append(_draw(output[:-1], env))
-        for env, script, *_ in active:
+        if network:
+            seen = [(env.observation, env.action_rng, env.preference) for env, *_ in active]
+            network.sample(*zip(*seen))
+        for env, script, _ in active:
             reward = env.game.step(script.codes[t])
             env.score += reward
             env.steps += 1
             env.paid = env.paid or reward != 0
         for env, *_ in active:
             env.observation = env.encoder.step(env.game.screen)
-        for env, script, games, drawn in active:
+        for env, script, games in active:
             if env.game.over():
                 games.append((env.score, env.steps))
                 env.game.reset()
                 env.begin()
             if t + 1 == len(script.codes):
-                _check(env, script, games, drawn if draw else script.actions)
-
-
-def _draw(logits, env):
-    """Sample an action as the player does, with the preference of the env's game if it has one."""
-    preferred = [a + b for a, b in zip(logits, env.preference)] if env.preference else logits
-    return draw(preferred, env.action_rng.random())[0]
-
-
-def _check(env, script, games, drawn):
-    """Raise ``RunError`` unless an env replayed its script and drew its actions, if it drew any."""
-    script.check([*games, (env.score, env.steps)])
-    if drawn != script.actions:
-        step = next(t for t, (here, there) in enumerate(zip(drawn, script.actions)) if here != there)
-        raise RunError(f"a replay drew another action than the recorded one at step {step}")
+                script.check([*games, (env.score, env.steps)])

@@ -10,10 +10,8 @@ import dataclasses
 import io
 import os
 import sys
-import time
 from time import perf_counter
 
-from pg_mpi import STARTED
 from pg_mpi.config.errors import RunError
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.mpi import process
@@ -29,12 +27,11 @@ def main(world, argv):
     switch = stubs.StubWorld(world)
     with contextlib.redirect_stdout(io.StringIO()):  # hide the trainer's output: standard output is for the result
         bench = parts.Bench(switch, config, given)
-    startup = time.monotonic() - STARTED
     measuring = Measuring(world, switch, bench, args.seconds)
     measuring.run(args.repeats)
     if world.rank == 0:
         facts = {name: measuring.metrics[name] for name in ("env_steps", "length_mean", "return_mean")}
-        result = {"startup_s": startup, "mpi": world.mpi_version(), "speeds": measuring.speeds, **facts}
+        result = {"mpi": world.mpi_version(), "speeds": measuring.speeds, **facts}
         write_json(os.path.join(folder, "measured.json"), result)
     return 0
 
@@ -74,7 +71,6 @@ class Measuring:
         self._note("emulator", *self._repeat(lambda: parts.emulate(envs, scripts), scripts))
         self._note("features", *self._repeat(lambda: parts.look(envs, scripts), scripts))
         self._note("inference", *self._repeat(lambda: parts.look(envs, scripts, network), scripts))
-        self._note("sampling", *self._repeat(lambda: parts.look(envs, scripts, network, draw=True), scripts))
         self._note("play", *self._repeat(bench.play, scripts))
         if bench.scripts() != scripts:
             raise RunError("the restored player did not replay the recorded games")
@@ -82,8 +78,9 @@ class Measuring:
     def _alone(self):
         """Train with a stub in place of the exchange, and restore the run."""
         self._bench.put_back()
-        with self._switch.without_exchange():
-            speed = self._train(kept=False)
+        self._switch.local = True
+        speed = self._train(kept=False)
+        self._switch.local = False
         self._bench.put_back()
         self._note("no_exchange", *speed)
 

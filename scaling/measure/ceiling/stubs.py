@@ -1,7 +1,5 @@
 """A stub that replaces the exchange and leaves the rest of training unchanged. Its training is meaningless."""
 
-import contextlib
-
 from scaling.measure.one_rank_of_many import Alone
 
 
@@ -20,12 +18,3 @@ class StubWorld:
 
     def __getattr__(self, name):
         return getattr(self._alone if self._whole.local else self._world, name)
-
-    @contextlib.contextmanager
-    def without_exchange(self):
-        """Context in which the ranks learn independently. Call ``bench.put_back`` afterwards."""
-        self.local = True
-        try:
-            yield
-        finally:
-            self.local = False

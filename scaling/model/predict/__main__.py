@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from pg_mpi.config.errors import UsageError
-from pg_mpi.config.parsers import integer, real
+from pg_mpi.config.parsers import checked, integer, real
 from scaling import cli, sweep
 from scaling.model import exchange
 from scaling.model.predict import findings
@@ -25,7 +25,7 @@ def parser():
         "scaling.model.predict",
         "Predict steps/s, waiting and node hours on N ranks from the metrics of one real run (game "
         "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
-        f"Networks: {', '.join(exchange.NAMED)}, or microseconds:GB/s such as 1.5:12, or doctor=FILE with "
+        f"Networks: {', '.join(exchange.NAMED)}, or doctor=FILE with "
         "the last line of pg_mpi.doctor --json on several ranks, which knows the memory too. "
         "--sweep compares with its measured speeds.",
     )
@@ -92,7 +92,7 @@ def networks_of(words):
     for both networks. Raises ``UsageError``.
     """
     if not words.startswith("doctor="):
-        return (exchange.NAMED["memory"], exchange.named(words)), None
+        return (exchange.NAMED["memory"], exchange.NAMED[checked(exchange.named, words, "--network")]), None
     path = words.partition("=")[2]
     try:
         report = json.loads(Path(path).read_text(encoding="utf-8").strip().splitlines()[-1])

@@ -18,6 +18,7 @@ from scaling import cli
 from scaling.measure import timed_run
 from scaling.model import exchange
 from scaling.model.virtual.__main__ import REFUSED as BY_VIRTUAL
+from scaling.tables import aligned
 
 KIND = ("virtual-check", 1)
 REFUSED = BY_VIRTUAL | {"total_timesteps"}
@@ -35,7 +36,7 @@ def parser():
     cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks", "1,2,4")
     cli.add_option(p, "--repeats", "R", integer(), "runs of each kind", 3)
     cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)
-    cli.add_option(p, "--network", "NAME", cli.as_text(exchange.named), "network of the virtual ranks", "memory")
+    cli.add_option(p, "--network", "NAME", exchange.named, "network of the virtual ranks", "memory")
     return cli.add_shared(p, "results folder", "runs/check", preset=True)
 
 
@@ -52,7 +53,7 @@ def main(argv):
             flags = [*words, "--total-timesteps", str(steps)]
             rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network, steps)})
     said = [summary([row for row in rows if row["ranks"] == ranks]) for ranks in args.ranks]
-    cli.write_result(args, "check", table(said), {"rows": said}, table=(*KIND, rows, facts))
+    cli.write_result(args, "check", aligned(said), {"rows": said}, table=(*KIND, rows, facts))
     return int(not all(each["same_weights"] for each in said))
 
 
@@ -91,17 +92,6 @@ def summary(rows):
     }
     error = middle["virtual_s"] / middle["real_s"] - 1
     return {**middle, "error": error, "same_weights": all(row["same_weights"] for row in rows)}
-
-
-def table(said):
-    """Format the rows as text."""
-    lines = [f"{'ranks':>5}{'real: s':>10}{'virtual: s':>12}{'error':>8}{'waiting':>16}{'allreduce':>16}  weights"]
-    for row in said:
-        shares = (f"{row[f'real_{name}']:>8.1%}{row[f'virtual_{name}']:>8.1%}" for name in ("wait", "allreduce"))
-        seconds = f"{row['real_s']:>10.1f}{row['virtual_s']:>12.1f}{row['error']:>+8.1%}"
-        same = "the same" if row["same_weights"] else "DIFFER"
-        lines.append(f"{row['ranks']:>5}{seconds}{''.join(shares)}  {same}")
-    return "\n".join([*lines, "", "waiting, allreduce: real, then virtual, as shares of the time"])
 
 
 if __name__ == "__main__":

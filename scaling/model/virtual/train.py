@@ -11,14 +11,14 @@ from pg_mpi.mpi.signals import StopFlag
 from pg_mpi.run.trainer import Trainer
 from pg_mpi.train import loop
 from scaling import cli
-from scaling.model.exchange import NAMED, dividing_on_nodes, named, two_levels
+from scaling.model.exchange import NAMED, dividing_on_nodes, two_levels
 from scaling.model.virtual.shared import SharedParts
 from scaling.model.virtual.world import Hub
 
 
 def main(argv):
     """Train until the end or a signal. Returns the exit code of ``pg_mpi.train``."""
-    ranks, network, node, cores = int(argv[0]), named(argv[1]), int(argv[2]), int(argv[3])
+    ranks, network, node, cores = int(argv[0]), NAMED[argv[1]], int(argv[2]), int(argv[3])
     stop = StopFlag(launched=True)  # also stops when scaling.model.virtual ends
     config, given = parse_train(argv[4:])
     thread_pinning.pin_threads()
