@@ -163,9 +163,6 @@ class TrainConfig:
     min_ranks: int = _setting(
         1, integer(), "with --elastic: checkpoint and exit 75 if fewer ranks than this are left", False
     )
-    idle_starts: int = _setting(
-        10, integer(0), "refuse to start after this many starts in a row without a new checkpoint; 0: never", False
-    )
     track: str | None = _setting(
         None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False
     )

@@ -21,7 +21,7 @@ from pg_mpi.config.errors import system_faults, warn
 
 #: Temporary names: that of the file, the process, ``tmp``.
 TEMPORARY = re.compile(
-    r"(config\.json|DONE|owner|(metrics|ranks|evaluations?)\.jsonl?|(step|ranks)-[-\dof]+\.npz|report\.html)"
+    r"(config\.json|DONE|(metrics|ranks|evaluations?)\.jsonl?|(step|ranks)-[-\dof]+\.npz|report\.html)"
     r"(\.damaged(\.\d+)?)?\.\d+\.tmp"
 )
 

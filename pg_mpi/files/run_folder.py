@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from pg_mpi.config.errors import system_faults
-from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, read_list, write_json
+from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, read_list, unless_missing, write_json
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.provenance import utc
 
@@ -75,12 +75,10 @@ class RunFolder:
                 for name in filter(TEMPORARY.fullmatch, os.listdir(folder)):
                     os.remove(os.path.join(folder, name))
 
-    def reopen(self) -> bool:
-        """Remove the DONE mark, because a larger budget continues the run; returns whether there was one."""
-        there = exists(self.file("DONE"))
-        if there:
+    def reopen(self) -> None:
+        """Remove the DONE mark, because a larger budget continues the run."""
+        with unless_missing():
             os.remove(self.file("DONE"))
-        return there
 
     def begin(self, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
         """Write ``config.json`` with this start added; returns the number of earlier starts."""
@@ -101,19 +99,6 @@ class RunFolder:
     def starts(self) -> list[dict[str, Any]]:
         """The facts of the folder's starts so far; none if ``config.json`` is damaged. Raises ``SystemFault``."""
         return read_list(self.file("config.json"), lambda content: [dict(start) for start in content["starts"]])
-
-    def idle_starts(self, env_steps: int) -> int:
-        """Number of last starts in a row that began at ``env_steps``, the current step, without finishing."""
-        if exists(self.file("DONE")):
-            return 0
-        idle = 0
-        for start in reversed(self.starts()):
-            if start.get("env_steps") != env_steps:
-                break
-            idle += 1
-            if start.get("was_done"):  # the starts before it finished
-                break
-        return idle
 
 
 def output_of(folder: str | None) -> TextIO:

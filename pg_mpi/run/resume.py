@@ -129,7 +129,6 @@ def _find_start(
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if source is None:
         config.check(ranks, given)
-        _check_progress(folder, config, 0)
         env_spec = registry.make_spec(config)
         factory.try_out(config, env_spec)
         return Start(config, folder, env_spec) if _open_new(folder) else None
@@ -154,7 +153,6 @@ def _resumed(
         raise UsageError(f"{path} has {envs} envs for each of {ranks} ranks, not {asked}: leave --envs-per-rank out")
     config = dataclasses.replace(config, envs_per_rank=envs)
     config.check(ranks, given)
-    _check_progress(folder, config, saved_run.steps_of(facts))
     env_spec = saved_run.env_spec_of(config, arrays, facts)
     factory.try_out(config, env_spec)
     return Start(config, folder, env_spec, path, (arrays, facts), Layout.of(facts))
@@ -191,13 +189,3 @@ def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:
         raise UsageError(f"--resume {source}: {config.folder} has newer checkpoints; resume from it in a new --run-dir")
     if os.path.realpath(source) not in map(os.path.realpath, (config.folder, own[0])):
         warn(f"{config.folder} has a checkpoint of its own: resuming from it, not from {source}")
-
-
-def _check_progress(folder: RunFolder, config: TrainConfig, env_steps: int) -> None:
-    """Refuse repeated starts without a new checkpoint, which a batch system would continue endlessly."""
-    idle = folder.idle_starts(env_steps)
-    if config.idle_starts and idle >= config.idle_starts:
-        raise UsageError(
-            f"the last {idle} starts of {folder.path} saved nothing after {env_steps:,} steps: see their output for "
-            "the reason (a walltime shorter than an update?), then give --idle-starts 0 once"
-        )

@@ -44,8 +44,7 @@ class RunLog:
         """
         self._facts = facts
         with writing(folder.path):
-            # close() writes DONE again if the run is finished
-            facts |= {"env_steps": counters.env_steps, "was_done": folder.reopen()}
+            folder.reopen()  # close() writes DONE again if the run is finished
             earlier = folder.starts()
             restarts = folder.begin(dataclasses.asdict(config), facts)
         self._changes = provenance.changes(earlier[-1], facts) if earlier else []

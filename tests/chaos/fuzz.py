@@ -184,7 +184,6 @@ def run_folders(folder):
         MetricsLog(str(run / "metrics.jsonl"), 3).write({"update": 4})
         there = RunFolder(str(run))
         provenance.changes((there.starts() or [None])[-1], now)
-        there.idle_starts(rng.choice((0, 2000)))
         there.begin({}, {})
 
     return check

@@ -112,7 +112,7 @@ def lose_until_finished(mounted, command, rng):
     while code is None:
         mounted.set(record=True)
         there = disk.Disk(mounted.backing)
-        job = start([*line(command, mounted.folder / "run"), "--idle-starts", "0"], mounted.folder.parent)
+        job = start(line(command, mounted.folder / "run"), mounted.folder.parent)
         until = time.monotonic() + rng.uniform(0.3, 4)
         while job.poll() is None and time.monotonic() < until:
             time.sleep(0.01)

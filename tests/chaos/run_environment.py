@@ -100,20 +100,6 @@ def little_disk_space(outcome, folder, tries, seed):
             assert not list((cwd / "out").rglob("*.tmp")), "wrong: a temporary file remains"
 
 
-@fault("repeated starts without a new checkpoint", tries=3, full=10)
-def restart_loop(outcome, folder, tries, seed):
-    """The walltime is shorter than the first update, so that a batch system would restart the job endlessly."""
-    for number in range(tries):
-        with outcome.attempt():
-            line = command(1, "pg_mpi.train", "--run-dir", f"run-{number}", "--max-frames", 400, "--idle-starts", 3)
-            codes = []
-            while (result := run([*line, "--max-walltime", "0.1"], folder)).returncode == 75:
-                codes.append(result.returncode)
-                assert len(codes) < 5, "hung: the job is restarted endlessly"
-            assert codes == [75] * 3 and result.returncode == 2, f"wrong: {codes}, then {result.returncode}"
-            assert "saved nothing after 0 steps" in one_line(result)
-
-
 @fault("a full /dev/shm (root only)", tries=2)
 def full_shm(outcome, folder, tries, seed):
     if os.geteuid():

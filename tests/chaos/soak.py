@@ -73,7 +73,7 @@ class Soak:
     def start(self):
         self.starts += 1
         words = ["--run-dir", self.folder(), "--preset", "fast", "--seed", self.run, "--watchdog", WATCHDOG]
-        words += ["--target-return", self.args.target, "--checkpoint-every", 5, "--idle-starts", 0]
+        words += ["--target-return", self.args.target, "--checkpoint-every", 5]
         launcher = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", self.args.ranks, "--"]
         launcher += ["faults", "emulator:0.0005"]  # tests/mpi/faults.py: the trainer with an injected fault
         with open(self.out / "output.txt", "a") as output:

@@ -1,6 +1,5 @@
 """A resumed run equals an uninterrupted one: the bits of the checkpoint and all deterministic metrics."""
 
-import json
 import math
 import os
 import re
@@ -28,7 +27,6 @@ from jobs import (
     wait_for_updates,
 )
 
-from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file
 
 GAMES = ["--max-frames", 1200]  # at most 300 steps each
@@ -181,17 +179,3 @@ def test_resume_from_another_folder(tmp_path, monkeypatch):
     train_here(*CARTPOLE, "--run-dir", "second", "--resume", "run", "--total-timesteps", 4000)
     first, last = metrics(tmp_path, "second")[0], metrics(tmp_path)[-1]
     assert first["update"] == last["update"] + 1 and first["env_steps"] > last["env_steps"]
-
-
-def test_repeated_starts_without_a_checkpoint_are_refused(tmp_path, monkeypatch):
-    """With a walltime shorter than the first update, a requeued job would restart forever."""
-    monkeypatch.chdir(tmp_path)
-    short = [*CARTPOLE, "--max-walltime", "0.001", "--idle-starts", 3]
-    for _ in range(3):
-        train_here(*short)
-        start = json.loads((tmp_path / "run" / "config.json").read_text())["starts"][-1]
-        assert "walltime budget" in start["ended"]["reason"]
-    with pytest.raises(UsageError, match="the last 3 starts of run saved nothing after 0 steps"):
-        train_here(*short)
-    train_here("--idle-starts", 0, *CARTPOLE, "--total-timesteps", 1)
-    train_here("--idle-starts", 1, *CARTPOLE, "--total-timesteps", 1)  # a finished run is not refused

@@ -1,7 +1,6 @@
 """Locks of run folders, trials and journals, also where the file system has none."""
 
 import errno
-import json
 import os
 import select
 import subprocess
@@ -55,44 +54,9 @@ def test_temporary_file_removed_by_who_took_the_folder_over(tmp_path, monkeypatc
         saver.write(World(), 100, ({"theta": np.zeros(3)}, {}), ({}, {}), Layout(1, 1, 1))
 
 
-class TestWithoutLocks:
-    """A file system without locks: the file ``owner`` stands in for one."""
-
-    @pytest.fixture(autouse=True)
-    def no_locks(self, monkeypatch):
-        monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.ENOLCK))
-        monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
-        for name in ("SLURM_JOB_ID", "PBS_JOBID", "PMIX_NAMESPACE"):
-            monkeypatch.delenv(name, raising=False)
-
-    def test_second_trainer_is_refused_with_the_owner(self, tmp_path):
-        first = FolderLock(str(tmp_path))
-        with pytest.raises(
-            SystemFault, match=f"in use by host .* process {os.getpid()} job None, and its file"
-        ) as caught:
-            FolderLock(str(tmp_path))
-        assert caught.value.code == 75
-        first.release()
-        assert not (tmp_path / "owner").exists()
-        FolderLock(str(tmp_path)).check()
-
-    def test_only_the_same_job_takes_it_over(self, tmp_path, monkeypatch):
-        (tmp_path / "owner").write_text(json.dumps({"host": "there", "process": 1, "job": "17"}))  # of a killed one
-        monkeypatch.setenv("SLURM_JOB_ID", "17")
-        FolderLock(str(tmp_path)).check()
-        monkeypatch.setenv("SLURM_JOB_ID", "18")
-        with pytest.raises(SystemFault, match="job 17"):
-            FolderLock(str(tmp_path))
-
-    def test_owner_that_was_replaced_writes_no_more(self, tmp_path):
-        lock = FolderLock(str(tmp_path))
-        (tmp_path / "owner").write_text("{}")
-        with pytest.raises(RunError, match="taken over"):
-            lock.check()
-
-
-def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_lock.fcntl, "flock", lambda *_: None)
+@pytest.mark.parametrize("flock", [lambda *_: None, failing(errno.ENOLCK)], ids=["granted", "no locks"])
+def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch, flock):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", flock)
     older = FolderLock(str(tmp_path))
     older.check()
     monkeypatch.setattr(folder_lock.platform, "node", lambda: "another host")
@@ -100,6 +64,16 @@ def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch):
     newer.check()
     with pytest.raises(RunError, match="taken over"):
         older.check()
+
+
+def test_held_lock_names_its_holder(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
+    first = FolderLock(str(tmp_path))
+    with pytest.raises(SystemFault, match=f"in use by .* process {os.getpid()}: stop that trainer") as caught:
+        FolderLock(str(tmp_path))
+    assert caught.value.code == 75
+    first.close()
+    FolderLock(str(tmp_path)).check()
 
 
 def test_lock_holds_without_the_name_of_its_holder(tmp_path, monkeypatch):

@@ -173,7 +173,7 @@ def test_links_in_a_run_folder_are_not_followed(tmp_path):
 
 def test_only_temporary_files_of_ours_are_removed(tmp_path):
     ours = ["config.json.7.tmp", "metrics.jsonl.7.tmp", "ranks.json.12.tmp", "DONE.1.tmp", "report.html.9.tmp"]
-    ours += ["owner.7.tmp", "metrics.jsonl.damaged.7.tmp", "config.json.damaged.2.7.tmp"]
+    ours += ["metrics.jsonl.damaged.7.tmp", "config.json.damaged.2.7.tmp"]
     part = tmp_path / "checkpoints" / "step-000000000640.parts" / "ranks-000000-000127-of-1024.npz.3.tmp"
     part.parent.mkdir(parents=True)
     for path in (part, *(tmp_path / name for name in (*ours, "notes.tmp", "step.tmp", "x.7.tmp"))):

@@ -25,8 +25,8 @@ def parser():
         "training with a stub in place of the exchange. The table lists the cost of each part and its speed relative "
         "to the emulator. The command starts its own ranks: run it without mpirun.",
         "All other flags are those of pg_mpi.train: --resume RUN measures with the policy of another run, "
-        "--envs-per-rank 8 --sync steps with fixed steps. Takes about 8 x SECONDS x REPEATS. Start-up is reported "
-        "separately. Run nothing else on the machine meanwhile.",
+        "--envs-per-rank 8 --sync steps with fixed steps. Takes about 7 x SECONDS x REPEATS. Run nothing "
+        "else on the machine meanwhile.",
     )
     cli.add_option(p, "--ranks", "N", integer(), "MPI ranks (default: one per usable core)")
     cli.add_option(p, "--seconds", "S", cli.positive, "length of each measurement", 5)
