@@ -19,7 +19,6 @@ from pg_mpi.mpi.thread_pinning import pin_threads
 from pg_mpi.mpi.world import World
 
 CURVES, STUDY = ("bandit", 1), ("bandit-study", 1)
-PROGRESS_EVERY = 5.0  # seconds
 MOST_SQUARES = 2.0**31  # limit of squared rewards summed over runs, for exact sums: see learning/reproducible_sum.py
 LAST = 100  # steps that count as "in the end"
 
@@ -57,7 +56,7 @@ def main(world: World, argv: list[str]) -> int:
     pin_threads()
     begun = time.monotonic()
     mine = range(world.rank * task.runs // world.size, (world.rank + 1) * task.runs // world.size)
-    sums = testbed.play(task, methods, mine, _Progress(len(mine)) if world.rank == 0 else lambda done: None)
+    sums = testbed.play(task, methods, mine)
     for each in sums:
         world.sum_(each.values)
     if world.rank == 0:
@@ -98,20 +97,6 @@ def _prepare(argv: list[str]) -> tuple[argparse.Namespace, Task, list[plan.Metho
     if args.out:
         make_folder(args.out)
     return args, task, methods
-
-
-class _Progress:
-    """Print how many runs rank 0 has played, every ``PROGRESS_EVERY`` seconds."""
-
-    def __init__(self, runs: int) -> None:
-        self._runs, self._begun = runs, time.monotonic()
-        self._spoken = self._begun
-
-    def __call__(self, done: int) -> None:
-        now = time.monotonic()
-        if now - self._spoken > PROGRESS_EVERY and done < self._runs:
-            self._spoken, left = now, (now - self._begun) * (self._runs - done) / done
-            print(f"{done} of {self._runs} runs of rank 0 played, {left:.0f} s left", file=sys.stderr, flush=True)
 
 
 def _tell(

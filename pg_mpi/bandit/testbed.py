@@ -73,18 +73,12 @@ class Sums:
         ]
 
 
-def play(
-    task: Task, methods: Sequence[Method], runs: range, tell: Callable[[int], object] = lambda done: None
-) -> list[Sums]:
-    """Play the same ``runs`` with every method; return the ``Sums`` of each.
-
-    ``tell``: called with the number of runs played so far.
-    """
+def play(task: Task, methods: Sequence[Method], runs: range) -> list[Sums]:
+    """Play the same ``runs`` with every method; return the ``Sums`` of each."""
     sums = [Sums(task.steps) for _ in methods]
     for begin in range(runs.start, runs.stop, CHUNK):
         chunk = range(begin, min(begin + CHUNK, runs.stop))
         _play_chunk(task, methods, chunk, sums)
-        tell(chunk.stop - runs.start)
     return sums
 
 

@@ -36,16 +36,14 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     """Run the doctor and return the exit code. Collective: every rank must call this."""
     args: argparse.Namespace = world.on_root(lambda: parser().parse(argv))
     from pg_mpi.doctor import facts, machine, trials
-    from pg_mpi.mpi import clocks
 
     thread_pinning.pin_threads()  # as the trainer does
-    mine = facts.describe(world) | {"import_s": round(import_s, 2), "clock_s": round(clocks.ahead(world), 3)}
+    mine = facts.describe(world) | {"import_s": round(import_s, 2)}
     mine["emulator"] = trials.play(world, args.env_id, args.seconds)
-    measured: dict[str, Any] = {
+    measured = {
         "allreduce_s": trials.exchange(world, args.seconds),
         "memory_gb_s": trials.memory(world, args.seconds, mine["memory_mb"]),
     }
-    measured["files"] = world.on_root(trials.files)
     mine["fabric_in_use"] = machine.fabric_in_use()  # after the exchange
     ranks = world.gather(mine)
     return cast(int, world.on_root(_tell, args, ranks, measured))
@@ -56,7 +54,7 @@ def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[
     from pg_mpi.doctor import text, verdict
 
     promised = args.expect_ranks or launch_variables.promised()
-    found = verdict.findings(ranks, promised, measured["allreduce_s"], measured["files"])
+    found = verdict.findings(ranks, promised, measured["allreduce_s"])
     result = {"ranks": ranks, **measured, "findings": [finding._asdict() for finding in found]}
     code = int(args.strict and any(finding.fault for finding in found))
     if len(ranks) > 1 or launch_variables.is_first_process():  # of separate jobs of one rank only the first prints

@@ -40,9 +40,6 @@ def text(result: dict[str, Any]) -> list[str]:
         f"  start         {slowest['import_s']:.1f} s until imported, rank {slowest['rank']}, the slowest; "
         f"{read['modules']} modules from {read['from']} ({read['file_system']})"
     )
-    files = result["files"]
-    written = "cannot be written" if files["write_s"] is None else f"a durable write takes {_time(files['write_s'])}"
-    lines.append(f"  run folders   {files['folder']} ({files['file_system']}): {written}")
     return lines + _verdict(result["findings"])
 
 

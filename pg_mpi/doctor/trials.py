@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from pg_mpi.config.errors import described
 from pg_mpi.config.random_streams import CALIBRATION, stream
-from pg_mpi.doctor.facts import file_system
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
-from pg_mpi.files.atomic_file import seconds_to_write
 from pg_mpi.mpi.interface import Collectives
 
 SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are typical of an exchange
@@ -47,16 +45,6 @@ def _largest(world: Collectives, value: float) -> float:
 
 def _time(world: Collectives, array: NDArray[np.float32], rounds: int) -> list[float]:
     return timeit.repeat(lambda: world.sum_(array), world.barrier, repeat=rounds, number=1)
-
-
-def files(folder: str = "runs") -> dict[str, Any]:
-    """The file system that run folders are on by default, and the time of a durable write there. Not collective."""
-    place = os.path.abspath(folder if os.path.isdir(folder) else ".")
-    try:
-        seconds: float | None = seconds_to_write(place)
-    except OSError:
-        seconds = None
-    return {"folder": place, "file_system": file_system(place), "write_s": seconds}
 
 
 def memory(world: Collectives, seconds: float, free_mb: int | None) -> dict[str, float]:

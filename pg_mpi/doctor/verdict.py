@@ -18,8 +18,6 @@ SLOW_IMPORT = 20.0  # seconds
 SLOW_LATENCY = 1e-3  # seconds for 8 bytes: 13 microseconds is usual within a host, 20 to 50 between hosts
 SLOW_BANDWIDTH = 40e6  # bytes/s of an Allreduce: 1 Gbit/s reaches about 58e6 between two hosts
 LEAST_SHARE = 0.75  # minimum share of a core for a busy rank
-CLOCKS_APART = 2.0  # seconds
-SLOW_WRITE = 1.0  # seconds of a small durable write
 
 
 class Finding(NamedTuple):
@@ -38,16 +36,13 @@ class Finding(NamedTuple):
     cure: str
 
 
-def findings(
-    ranks: list[Facts], promised: int | None, exchange: dict[int, float], files: Facts | None = None
-) -> list[Finding]:
+def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float]) -> list[Finding]:
     """Return all findings, faults first.
 
     Args:
-        ranks: every rank's facts, in rank order (``facts.describe`` with ``emulator`` and ``clock_s``).
+        ranks: every rank's facts, in rank order (``facts.describe`` with ``emulator``).
         promised: number of processes that the launcher started, or None.
         exchange: {bytes: seconds} of an Allreduce.
-        files: of ``trials.files``.
     """
     if promised and len(ranks) < promised:
         return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
@@ -61,8 +56,7 @@ def findings(
     crowded = any(finding.fault for finding in found)
     found += [*_versions(ranks), *_libraries(ranks), *_emulators(ranks)]
     found += _network({} if crowded else exchange, len(hosts))
-    found += [*_fabric(ranks, len(hosts)), *_files(files)]
-    found += [*_imports(ranks), *_clocks(ranks), *_features(ranks)]
+    found += [*_fabric(ranks, len(hosts)), *_imports(ranks), *_features(ranks)]
     return sorted(found, key=lambda finding: not finding.fault)
 
 
@@ -176,14 +170,6 @@ def _fabric(ranks: list[Facts], hosts: int) -> Iterator[Finding]:
         yield Finding("fabric", True, text, cure)
 
 
-def _files(files: Facts | None) -> Iterator[Finding]:
-    """Find a slow file system for run folders."""
-    if files and (files["write_s"] or 0) >= SLOW_WRITE:
-        place = f"{files['folder']} ({files['file_system']})"
-        text = f"a durable write of a small file in {place} takes {files['write_s']:.1f} s"
-        yield Finding("files", False, text, "give a --run-dir on the cluster's parallel file system")
-
-
 def _versions(ranks: list[Facts]) -> Iterator[Finding]:
     """Find versions that differ between ranks."""
     for name in ranks[0]["versions"]:
@@ -243,14 +229,6 @@ def _imports(ranks: list[Facts]) -> Iterator[Finding]:
             f"{read['modules']} modules from {read['from']} ({read['file_system']})"
         )
         yield Finding("import", True, text, "PG_MPI_STAGE=/tmp has the job script put them on each node's own disk")
-
-
-def _clocks(ranks: list[Facts]) -> Iterator[Finding]:
-    apart = max(rank["clock_s"] for rank in ranks) - min(rank["clock_s"] for rank in ranks)
-    if apart >= CLOCKS_APART:
-        yield Finding(
-            "clock", False, f"the hosts' clocks are {apart:.0f} s apart", "start ntpd or chronyd on the hosts"
-        )
 
 
 def _features(ranks: list[Facts]) -> Iterator[Finding]:

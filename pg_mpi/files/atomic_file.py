@@ -11,8 +11,6 @@ import os
 import re
 import shutil
 import stat
-import statistics
-import timeit
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
@@ -154,16 +152,6 @@ def make_folder(path: str) -> None:
         if not is_folder(path):  # else another process made it
             raise
     sync_folder(parent)
-
-
-def seconds_to_write(folder: str) -> float:
-    """Median time of writing a small file durably, as ``write_json`` does, in a folder. Raises ``OSError``."""
-    path = os.path.join(folder, f".pg_mpi-doctor-{os.getpid()}")
-    try:
-        return statistics.median(timeit.repeat(lambda: write_json(path, {}), repeat=5, number=1))
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
 
 
 def sync_folder(folder: str) -> None:

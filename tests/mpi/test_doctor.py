@@ -45,7 +45,6 @@ def test_sane_launch_has_no_faults(tmp_path):
     if ranks == 2:
         times = list(result["allreduce_s"].values())
         assert len(times) > 1 and min(times) > 0
-    assert result["files"]["file_system"] and 0 < result["files"]["write_s"] < 60
     assert os.listdir(tmp_path) == [], "the file of the trial is removed"
     speed = result["memory_gb_s"]
     assert 0.5 < speed["together"] < 1000 and 0.5 < speed["alone"] < 1000

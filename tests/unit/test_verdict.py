@@ -9,7 +9,6 @@ from pg_mpi.doctor.facts import file_system
 from pg_mpi.mpi.world import World
 
 MEMORY = {"alone": 12.5, "together": 7.0}
-FILES = {"folder": "/scratch/runs", "file_system": "lustre", "write_s": 4e-3}
 QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
 
 
@@ -38,7 +37,6 @@ def rank(number, threads, host="n1", **changes):
         "why_numpy": None,
         "import_s": 1.5,
         "imported": {"modules": 180, "from": "/shared/env", "file_system": "lustre"},
-        "clock_s": 0.0,
         "emulator": {"rom": "pong.bin", "rom_sha256": "abc", "sps": 4700, "cpu_share": 0.99},
         **changes,
     }
@@ -125,10 +123,6 @@ def test_fault_names_cause_ranks_and_cure():
     assert found.text == "numpy 2.4.6 on rank 0 (n1); numpy 1.26.0 on rank 1 (n2)"
 
 
-def test_clock_difference_is_a_note():
-    assert names([ONE[0], rank(1, [1], clock_s=5.0)]) == ([], ["clock"])
-
-
 def test_numpy_features_are_a_note():
     ranks = [ONE[0], rank(1, [1], host="n2", why_numpy="encoder.c is not compiled")]
     assert names(ranks) == ([], ["numpy"])
@@ -159,7 +153,7 @@ def test_text_of_a_large_job_fits_one_screen():
     ranks = [rank(n, [n % 128], host=f"n{n // 128:03}", host_threads=128, memory_mb=8_000) for n in range(1280)]
     ranks[700]["blas"] = pool(4)
     found = [finding._asdict() for finding in verdict.findings(ranks, 1280, QUICK)]
-    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "files": FILES, "findings": found})
+    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": found})
     assert len(lines) < 55 and max(map(len, lines)) < 250
     assert "openblas 0.3.31, 4 threads in 1 of 1280 ranks" in "\n".join(lines)
     assert (
@@ -171,14 +165,13 @@ def test_text_of_a_large_job_fits_one_screen():
 
 def test_text_of_a_sane_launch():
     ranks = bound(0, 1, fabrics=[{"name": "mlx5_0", "gbit_s": 100.0}], fabric_in_use=True)
-    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "files": FILES, "findings": []})
+    lines = text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": []})
     page = "\n".join(lines)
     assert lines[0] == "2 ranks on 1 host, started by prted; Open MPI v5.0.11"
     assert "8 B 13 us, 66 kB 60 us, 4.2 MB 2.0 ms" in page and "9,400 steps/s in all" in page
     assert "NUMA domain 0 (hardware threads 0-1): ranks 0-1" in page
     assert "NUMA domain 1 (hardware threads 2-3): no rank bound to it" in page
     assert "fabric        mlx5_0 100 Gbit/s, in use; an Allreduce moves 16.8 Gbit/s" in page
-    assert "run folders   /scratch/runs (lustre): a durable write takes 4.0 ms" in page
     assert lines[-1] == "verdict: sane"
 
 
@@ -197,11 +190,6 @@ def test_tcp_beside_a_fast_network_is_a_fault():
     assert found.name == "fabric" and found.fault and "mlx5_1 (200 Gbit/s)" in found.text
     assert names([changed(each, fabric_in_use=True) for each in two]) == ([], [])
     assert names(bound(0, 1, fabrics=fabrics)) == ([], []), "one host needs no network"
-
-
-def test_slow_file_system_is_a_note():
-    (found,) = verdict.findings(ONE, 2, QUICK, FILES | {"write_s": 3.0})
-    assert (found.name, found.fault) == ("files", False) and "/scratch/runs (lustre) takes 3.0 s" in found.text
 
 
 def tree(root, **files):
