@@ -119,7 +119,7 @@ def digests(ranks, launcher):
 
 
 def measure(ranks, launcher):
-    """Measure the case: steps per second and per joule, and where the time goes. Raises ``RunError``."""
+    """Measure the case: steps per second, and where the time goes. Raises ``RunError``."""
     cli.say(f"measurement on {counted(ranks, 'rank')}, {SECONDS} s")
     with timed_run.trained(ranks, CASE.split(), SECONDS, launcher) as folder:
         result = timed_run.measured(timed_run.read_metrics(folder), WARMUP)

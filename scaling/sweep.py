@@ -137,10 +137,10 @@ def read_speeds(path):
         if header != "# pg_mpi {} {}".format(*KIND):
             raise ValueError("another header")
         rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
-        return [int(row["ranks"]) for row in rows], [float(row["sps"]) for row in rows]
-    except (KeyError, TypeError, ValueError):
+        return [integer()(row["ranks"]) for row in rows], [cli.positive(row["sps"]) for row in rows]
+    except (OSError, csv.Error, KeyError, TypeError, ValueError):
         wanted = "measure it again with python -m scaling.sweep"
-        raise UsageError(f"{path} is damaged or of another version: {wanted}") from None
+        raise UsageError(f"{path} is missing, damaged or of another version: {wanted}") from None
 
 
 def doubling(most):

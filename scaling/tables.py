@@ -9,7 +9,12 @@ def markdown(rows):
 
 def aligned(rows):
     """Format dicts with the same keys as a table for a terminal, the keys first."""
-    cells = [list(rows[0])]
-    cells += [[f"{value:,.4g}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
+    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)
+
+
+def _cell(value):
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "-" if value is None else str(value)

@@ -27,11 +27,11 @@ class FolderLock:
     def __init__(self, folder: str) -> None:
         self._folder, self._path = folder, os.path.join(folder, "lock")
         self._file = _open(self._path)
-        self._name = f"{platform.node()} process {os.getpid()}\n"
+        self._name = f"{platform.node()} process {os.getpid()}"
         deadline = time.monotonic() + PATIENCE
         while (refused := _lock(self._file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK:
             if time.monotonic() > deadline:
-                holder = self._read_name().strip() or "another process"
+                holder = self._read_name() or "another process"
                 used = f"the run folder {folder} is in use by {holder}"
                 raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
             time.sleep(0.1)
@@ -40,12 +40,14 @@ class FolderLock:
         self._names = {"", self._name}  # what the file may contain unless another trainer takes the folder over
         try:
             os.ftruncate(self._file.fileno(), 0)
-            os.write(self._file.fileno(), self._name.encode())
+            os.write(self._file.fileno(), f"{self._name}\n".encode())
         except OSError:  # a full disk: the lock holds without its holder's name
             self._names.add(self._read_name())
 
     def _read_name(self) -> str:
-        return os.pread(self._file.fileno(), 4096, 0).decode(errors="replace")
+        """The last name in the file: without locks, two trainers that start together write both."""
+        names = os.pread(self._file.fileno(), 4096, 0).decode(errors="replace").split("\n")
+        return names[-2] if len(names) > 1 else names[0]
 
     def check(self) -> None:
         """Raise ``RunError`` if the folder has been removed or replaced, or somebody else has taken it."""
@@ -62,14 +64,17 @@ class FolderLock:
 
 
 def is_held(folder: str) -> bool:
-    """Whether a process, perhaps on another host, holds the lock of a run folder. Raises ``SystemFault``."""
+    """Whether a process, perhaps on another host, holds the lock of a run folder. Raises ``SystemFault``.
+
+    True on a file system without locks, where it cannot be known: a second trainer would end a first one.
+    """
     with system_faults(f"the lock of {folder} cannot be read"):
         try:
             with open(os.path.join(folder, "lock"), "rb") as file:
                 refused = _lock(file, fcntl.LOCK_SH)
         except FileNotFoundError:
             return False
-        return refused == errno.EWOULDBLOCK
+        return bool(refused)
 
 
 def take_lock(folder: str, name: str, patience: float = 0.0) -> IO[str] | None:

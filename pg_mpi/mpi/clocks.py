@@ -1,7 +1,6 @@
 """Clock offsets between hosts."""
 
 import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from pg_mpi.mpi.interface import Collectives
 
 
-def ahead(world: Collectives, clock: Callable[[], float] = time.time, rounds: int = 1) -> float:
+def ahead(world: Collectives, clock: Callable[[], float], rounds: int) -> float:
     """Seconds by which this rank's clock is ahead of rank 0's: the median of ``rounds`` comparisons.
 
     Collective: every rank must call this. The error is the time between ranks leaving a barrier: some microseconds

@@ -4,8 +4,8 @@ import json
 import os
 import sys
 
-from pg_mpi.config.errors import system_faults, warn
-from pg_mpi.config.parsers import Parser, check_extra, check_output
+from pg_mpi.config.errors import UsageError, system_faults, warn
+from pg_mpi.config.parsers import Parser, check_extra
 from pg_mpi.files.atomic_file import write_text
 from pg_mpi.mpi import process
 
@@ -35,7 +35,8 @@ def main(argv: list[str]) -> int:
     check_extra("matplotlib", "plot", "a report")
     runs = read.runs(args.runs)
     out = args.out or (os.path.join(args.runs[0], "report.html") if len(runs) == 1 else "report.html")
-    check_output(out, "--out", (".html",))
+    if os.path.splitext(out)[1].lower() not in (".html", ".htm"):
+        raise UsageError(f"--out must end with .html, not {out!r}")
     for run in runs:
         for note in run.notes:
             warn(f"{run.name}: {note}")

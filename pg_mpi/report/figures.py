@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pg_mpi.files.figure_file import axes_of
-from pg_mpi.report.markup import Markup, element
+from pg_mpi.report.markup import Markup, element, printable
 from pg_mpi.report.read import Run
 
 Floats = NDArray[np.float64]
 
 POINTS = 500  # maximum for a curve
+LONGEST = 30  # characters of a run's name in a legend
+STYLES = ("-", "--", ":")  # of the first ten runs, of the next ten, ...
 BINS = 80  # maximum for a smoothed curve
 
 #: A colour for each phase: play in greens, learning in blues, other ranks in reds.
@@ -36,27 +38,28 @@ def learning(runs: list[Run]) -> Markup:
     """Draw score against time with its interval, a line for each run."""
 
     def draw(axes: Any) -> None:
-        for run in runs:
+        for number, run in enumerate(runs):
             updates = len(run.columns["wall_s"])
             shown = np.linspace(0, updates - 1, min(updates, POINTS)).astype(int)
             minutes, mean, half = (run.columns[name][shown] for name in ("wall_s", "return_mean", "return_ci95"))
-            (line,) = axes.plot(minutes / 60, mean, label=_label(run), marker="." if updates < 3 else None)
+            line = _draw_line(axes, minutes / 60, mean, number, run)
             axes.fill_between(minutes / 60, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
         axes.set(xlabel="minutes", ylabel="score", xlim=(0, None))
 
-    return _figure("Learning", "Mean score of the last 100 games while learning, with its 95 % interval.", draw)
+    what = "Mean score of the last 100 games while learning, with its 95 % interval."
+    return _figure("Learning", what, draw, len(runs))
 
 
 def speed(runs: list[Run]) -> Markup:
     """Draw steps/s against time, a line for each run."""
 
     def draw(axes: Any) -> None:
-        for run in runs:
+        for number, run in enumerate(runs):
             minutes, (sps,) = means(run, ["sps"])
-            axes.plot(minutes, sps, label=_label(run), marker="." if len(sps) < 3 else None)
+            _draw_line(axes, minutes, sps, number, run)
         axes.set(xlabel="minutes", ylabel="steps/s, all ranks", xlim=(0, None), ylim=(0, None))
 
-    return _figure("Speed", "Agent steps a second over all ranks, smoothed.", draw)
+    return _figure("Speed", "Agent steps a second over all ranks, smoothed.", draw, len(runs))
 
 
 def phases(run: Run) -> Markup:
@@ -89,7 +92,8 @@ def waits(run: Run) -> Markup | None:
             axes.set(xlabel="% of the ranks, from the one that waits least", xlim=(0, 100))
         axes.set(ylabel="seconds", ylim=(0, None))
 
-    what = "Time that each rank waited for others since the last start. The others wait for the rank that waits least."
+    what = "Time that each rank waited for others from the last start to its last checkpoint. The others wait for the "
+    what += "rank that waits least."
     return _figure(f"Waiting in {run.name}", what, draw)
 
 
@@ -105,15 +109,19 @@ def means(run: Run, names: list[str], per_second: bool = False) -> tuple[Floats,
     return run.columns["wall_s"][ends] / 60, np.array(sums) / np.add.reduceat(seconds, starts)
 
 
-def _label(run: Run) -> str:
-    """A run's name for a legend: matplotlib hides names that begin with ``_`` and reads ``$...$`` as a formula."""
-    return f" {run.name}".replace("$", r"\$")
+def _draw_line(axes: Any, minutes: Floats, values: Floats, number: int, run: Run) -> Any:
+    """Draw the line of run ``number``, with markers if it has fewer than three points, and return it."""
+    name = printable(run.name)
+    name = name if len(name) <= LONGEST else "\N{HORIZONTAL ELLIPSIS}" + name[-LONGEST:]
+    # matplotlib hides names that begin with _ and reads $...$ as a formula
+    label, style = f" {name}".replace("$", r"\$"), STYLES[number // 10 % len(STYLES)]
+    return axes.plot(minutes, values, style, label=label, marker="." if np.isfinite(values).sum() < 3 else None)[0]
 
 
-def _figure(title: str, what: str, draw: Callable[[Any], None]) -> Markup:
-    """Return ``draw(axes)`` as an image with its title and a description."""
+def _figure(title: str, what: str, draw: Callable[[Any], None], entries: int = 0) -> Markup:
+    """Return ``draw(axes)`` as an image with its title and a description. ``entries``: of its legend."""
     image = io.BytesIO()
-    with axes_of(image, size=(9, 3.4), kind="svg") as axes:
+    with axes_of(image, size=(9, max(3.4, 0.25 * entries)), kind="svg") as axes:
         draw(axes)
         axes.xaxis.set_major_formatter("{x:,g}")
         if len(axes.get_legend_handles_labels()[1]) > 1:

@@ -12,15 +12,20 @@ def escaped(value: object) -> Markup:
     """Return ``value`` as markup: unchanged if it is ``Markup``, else escaped."""
     if isinstance(value, Markup):
         return value
+    return Markup(html.escape(printable(value)))
+
+
+def printable(value: object) -> str:
+    """Return ``value`` as text in which other characters than printable ones and line breaks are replaced."""
     whole = str(value).encode("utf-8", "replace").decode()  # JSON and file names may hold lone surrogates
-    return Markup(
-        html.escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in whole))
-    )
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in whole)
 
 
 def element(tag: str, *parts: object, **attributes: object) -> Markup:
     """Return a tag around its parts; parts that are None are left out. ``class_`` is written ``class``."""
     words = "".join(f' {name.rstrip("_").replace("_", "-")}="{escaped(value)}"' for name, value in attributes.items())
+    if tag == "img":  # has no content
+        return Markup(f"<{tag}{words}>")
     return Markup(f"<{tag}{words}>{''.join(escaped(part) for part in parts if part is not None)}</{tag}>")
 
 

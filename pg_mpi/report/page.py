@@ -26,6 +26,8 @@ PROVENANCE = ("time", "command", "commit", "versions", "ranks", "mpi", "places",
 def make(runs: list[Run]) -> str:
     """Return the page as HTML text."""
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    settings = [_dict(run.files["config.json"].get("settings")) for run in runs]
+    names = dict.fromkeys([*FIELDS, *(name for each in settings for name in each)])
     starts = [_last_start(run) for run in runs]
     body = element(
         "body",
@@ -35,7 +37,7 @@ def make(runs: list[Run]) -> str:
         figures.learning(runs),
         figures.speed(runs),
         *(draw(run) for run in runs for draw in (figures.phases, figures.waits, _evaluation)),
-        _compared("Settings", runs, FIELDS, [_dict(run.files["config.json"].get("settings")) for run in runs]),
+        _compared("Settings", runs, names, settings),
         _compared("Provenance of the last start", runs, PROVENANCE, starts),
         element("p", f"Written by pg_mpi {__version__} on {time.strftime('%Y-%m-%d at %H:%M UTC', time.gmtime())}"),
     )
@@ -81,14 +83,19 @@ def _evaluation(run: Run) -> Markup | None:
 def _video(run: Run) -> Markup | None:
     """Embed the evaluation's video, which must lie in the run folder itself."""
     name = str(run.files["evaluation.json"].get("video"))
-    kind = {".mp4": "video/mp4", ".gif": "image/gif"}.get(os.path.splitext(name)[1])
+    kind = {".mp4": "video/mp4", ".gif": "image/gif"}.get(os.path.splitext(name)[1].lower())
     path = os.path.join(run.path, name)
-    if not kind or os.path.basename(name) != name or not os.path.isfile(path) or os.path.islink(path):
+    if not kind or os.path.basename(name) != name or os.path.islink(path):
         return None
-    if os.path.getsize(path) > MOST_VIDEO:
-        return element("p", f"Its video is too large for the page: {path}")
-    source = f"data:{kind};base64,{base64.b64encode(pathlib.Path(path).read_bytes()).decode()}"
-    return element("img", src=source) if kind == "image/gif" else element("video", controls="", loop="", src=source)
+    try:
+        if os.path.getsize(path) > MOST_VIDEO:
+            return element("p", f"Its video is too large for the page: {path}")
+        source = f"data:{kind};base64,{base64.b64encode(pathlib.Path(path).read_bytes()).decode()}"
+    except (OSError, ValueError):
+        return element("p", f"Its video cannot be read: {path}")
+    if kind == "image/gif":
+        return element("img", alt="a game", src=source)
+    return element("video", controls="", loop="", src=source)
 
 
 def _compared(title: str, runs: list[Run], names: Iterable[str], values: list[dict[str, Any]]) -> Markup:

@@ -14,9 +14,10 @@ from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.learning.phases import PHASES
 
 #: Metrics that each line must have as numbers, and those that may be missing.
-NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks")
+NUMBERS = ("update", "env_steps", "games", "wall_s", "sps", "updates_per_s", "ranks", "restarts")
 NULLABLE = ("return_mean", "return_ci95")
 LARGEST = 1e15  # upper bound of counters and times
+MOST_JSON = 64 << 20  # bytes of a JSON file
 LEAST = {"updates_per_s": 1e-9, "ranks": 1} | dict.fromkeys(NULLABLE, -LARGEST)  # lower bounds that are not 0
 
 
@@ -29,7 +30,8 @@ class Run(NamedTuple):
         columns: name of a metric → float64, shape (updates,); NaN for null. Of a phase, and of ``other``, the time
             outside of all phases: seconds, mean of ranks. ``seconds``: of each update.
         files: name of a JSON file → its content; empty if it is missing or unusable.
-        waits: float64, seconds that each rank waited; without ``waits_by_rank`` quantiles over the ranks; may be empty.
+        waits: float64, seconds that each rank waited from the last start to its last checkpoint; without
+            ``waits_by_rank`` quantiles over the ranks. Empty where unknown.
         notes: a line for each file, or lines of metrics, that could not be used.
     """
 
@@ -74,8 +76,9 @@ def _run(path: str, name: str) -> Run:
     notes = [f"damaged lines of metrics.jsonl are left out: {damaged}"] if damaged else []
     files = {each: _content(path, each, notes) for each in ("config.json", "ranks.json", "evaluation.json", "DONE")}
     ranks = files["ranks.json"]
-    by_rank = "phase_s" in ranks
-    return Run(name, path, columns, files, _waits(ranks.get("phase_s" if by_rank else "quantiles_s")), by_rank, notes)
+    by_rank, is_last = "phase_s" in ranks, ranks.get("start") == columns["restarts"][-1]
+    waits = _waits(ranks.get("phase_s" if by_rank else "quantiles_s") if is_last else None)
+    return Run(name, path, columns, files, waits, by_rank, notes)
 
 
 def _checked(found: Columns) -> Columns:
@@ -99,7 +102,7 @@ def _is_wrong(name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
     wrong: NDArray[np.bool_] = ~((values >= LEAST.get(name, 0)) & (values <= LARGEST))
     if name in NULLABLE:
         wrong &= ~np.isnan(values)
-    if name in ("update", "wall_s"):
+    if name == "update":  # wall_s may step back a little when another rank takes the log over
         wrong[1:] |= np.diff(values) < 0
     return wrong
 
@@ -108,12 +111,15 @@ def _content(folder: str, name: str, notes: list[str]) -> dict[str, Any]:
     """Return the JSON object in a file; an empty one if it is missing, or, with a note, if it is unusable."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as file:
-            return dict(json.load(file))
+            content = json.loads(file.read(MOST_JSON))
+        if not isinstance(content, dict):
+            raise ValueError("not an object")
+        return content
     except FileNotFoundError:
         pass
     except OSError as error:
         notes.append(f"{name} cannot be read ({error.strerror}) and is left out")
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         notes.append(f"{name} is damaged and is left out")
     return {}
 

@@ -34,7 +34,8 @@ def parser():
 def main(argv):
     """Measure and report. Returns the exit code."""
     args, words = cli.parse_training(parser(), argv, REFUSED)
-    cli.check_training([*words, *args.of], args.ranks, refused=REFUSED)
+    for flags in (words, [*words, *args.of]):
+        cli.check_training(flags, args.ranks, refused=REFUSED)
     steps = args.steps_per_rank * args.ranks
     words += ["--total-timesteps", str(steps)]
     ways = {"with": [*words, *args.of], "without": words}

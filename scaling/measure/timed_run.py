@@ -17,6 +17,7 @@ from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
+USAGE = 2
 PATIENCE = 180.0  # seconds beyond its budget after which a job is killed
 #: Metrics averaged over updates, weighted by duration.
 MEANS = ("cpu_util", "gflops")
@@ -39,8 +40,11 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         start = start_command(launcher_for(flags, launcher), ranks, nodes)
         line = [*start, sys.executable, "-m", "pg_mpi.train", *flags, *budget]
         code, output, errors = run(line, seconds + PATIENCE)
+        said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
+        if code == USAGE and said:
+            raise UsageError(said[0])
         if code not in (0, RUN_AGAIN) and "stopped: " not in output:  # launchers may change the code
-            raise RunError(f"exit code {code}\n{errors}".strip())
+            raise RunError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
         yield folder
         if keep:
             shutil.rmtree(keep, ignore_errors=True)
@@ -58,8 +62,8 @@ def stolen():
 def run(line, limit=None, show_errors=False):
     """Run a job: exit code, output and errors. The job and its ranks end when this process is stopped.
 
-    ``show_errors``: its standard error is passed through and not returned. Raises ``RunError`` if it cannot be
-    started, or does not end within ``limit`` seconds.
+    ``show_errors``: its standard error is passed through and not returned. Raises ``RunError`` if it does not
+    end within ``limit`` seconds.
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": None if show_errors else subprocess.PIPE}
     with subprocess.Popen(line, start_new_session=True, text=True, **pipes) as job:

@@ -9,28 +9,38 @@ by ``scaling/peers/setup.sh``. The output of a peer goes to ``PEER.log`` beside 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from scaling.peers import table
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = Path(os.environ.get("PEERS_DIR", ROOT / ".peers")).absolute()
+BUSY = 0.1  # cores used by other processes, above which times are unreliable
 PATIENCE = 600  # seconds that a peer may take to end after its time
 
 
-#: Module, which names the environment too, and flags of each row of the table.
+class Peer(NamedTuple):
+    """Module, environment and flags of one row of the table."""
+
+    module: str
+    environment: str
+    flags: tuple = ()
+
+
 PEERS = {
-    "pg_mpi": ["ours"],
-    "pg_mpi_fast": ["ours", "--preset", "fast"],
-    "pg_mpi_karpathy": ["ours", "--preset", "karpathy"],
-    "sb3": ["sb3"],
-    "cleanrl_envpool": ["cleanrl_envpool"],
-    "cleanrl_envpool_pong": ["cleanrl_envpool", "--settings", "pong"],
-    "sample_factory": ["sample_factory"],
-    "rllib": ["rllib"],
-    "oracle": ["oracle"],
+    "pg_mpi": Peer("ours", "pg_mpi"),
+    "pg_mpi_fast": Peer("ours", "pg_mpi", ("--preset", "fast")),
+    "pg_mpi_karpathy": Peer("ours", "pg_mpi", ("--preset", "karpathy")),
+    "sb3": Peer("sb3", "sb3"),
+    "cleanrl_envpool": Peer("cleanrl_envpool", "cleanrl_envpool"),
+    "cleanrl_envpool_pong": Peer("cleanrl_envpool", "cleanrl_envpool", ("--settings", "pong")),
+    "sample_factory": Peer("sample_factory", "sample_factory"),
+    "rllib": Peer("rllib", "rllib"),
+    "oracle": Peer("oracle", "oracle"),
 }
 
 
@@ -47,25 +57,38 @@ def busy(seconds=5.0):
     return (_cpu_seconds() - before) / seconds
 
 
+def finish(process, seconds):
+    """Wait for ``process`` and return its exit status. After ``seconds``, kill it and its children."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
+    finally:  # also after Ctrl-C, which its session does not receive
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 def train(name, args):
     """Run one peer. Returns its exit status."""
-    module, *flags = PEERS[name]
-    out, log = table.RESULTS / f"{name}.jsonl", ENVIRONMENTS / f"{name}.log"
-    command = ["timeout", "--signal=KILL", str(args.seconds + PATIENCE), ENVIRONMENTS / module / "bin" / "python"]
-    command += ["-m", f"scaling.peers.{module}", "--seconds", str(args.seconds), "--seed", str(args.seed)]
+    peer, out, log = PEERS[name], table.RESULTS / f"{name}.jsonl", ENVIRONMENTS / f"{name}.log"
+    python = ENVIRONMENTS / peer.environment / "bin" / "python"
+    command = [python, "-m", f"scaling.peers.{peer.module}", "--seconds", str(args.seconds)]
+    command += ["--seed", str(args.seed), "--out", out, *peer.flags]
     for old in (out, out.with_suffix(".json")):
         old.unlink(missing_ok=True)
     load = busy()
     print(f"{name}: {args.seconds:g} s, other processes use {load:.2f} cores", flush=True)
     with open(log, "w", encoding="utf-8") as file:
-        line = [*command, "--out", out, *flags]
-        status = subprocess.run(line, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT).returncode
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        status = finish(process, args.seconds + PATIENCE)
+    about = json.loads(out.with_suffix(".json").read_text()) if out.exists() else {"name": name}
+    about["busy_before"] = round(load, 2)
     if status:
-        print(f"{name} failed with exit status {status}, see {log}")
-        return status
-    about = json.loads(out.with_suffix(".json").read_text()) | {"busy_before": round(load, 2)}
+        about["error"] = f"exit status {status}"
+        print(f"{name} failed, see {log}: {about['error']}")
     out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    return 0
+    return status
 
 
 def main():
@@ -73,13 +96,19 @@ def main():
     parser.add_argument("peers", nargs="*", metavar="PEER", help=f"peers to run: {', '.join(PEERS)} (default: all)")
     parser.add_argument("--seconds", type=float, required=True, help="wall-clock seconds of each peer")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--anyway", action="store_true", help="run even if other processes use the machine")
     args = parser.parse_args()
+    for name in args.peers:
+        if name not in PEERS:
+            parser.error(f"no peer {name}: choose from {', '.join(PEERS)}")
     names = args.peers or list(PEERS)
-    missing = {PEERS[name][0] for name in names if not (ENVIRONMENTS / PEERS[name][0] / "bin").exists()}
+    missing = {p.environment for p in map(PEERS.get, names) if not (ENVIRONMENTS / p.environment / "bin").exists()}
     if missing:
         parser.error(f"not set up in {ENVIRONMENTS}: run scaling/peers/setup.sh {' '.join(sorted(missing))}")
+    if (load := busy()) > BUSY and not args.anyway:
+        parser.error(f"other processes use {load:.2f} cores: wait, or give --anyway")
     failed = [name for name in names if train(name, args)]
-    table.main()
+    table.write()
     return bool(failed)
 
 

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from pathlib import Path
 
-from pg_mpi.files.provenance import cpu
 from scaling.peers import START
 
 WINDOW = 100  # games per mean
@@ -38,6 +37,12 @@ def arguments(description):
 def cores():
     """Number of hardware threads that this process may use (Linux)."""
     return len(os.sched_getaffinity(0))
+
+
+def cpu():
+    """The processor's name (Linux)."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def versions(*packages):

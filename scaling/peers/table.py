@@ -5,14 +5,17 @@
 Scores are those at the times when the fastest pg_mpi preset reached 0 and 18, and at the end of the shortest run.
 """
 
+import argparse
 import json
 import math
 from pathlib import Path
 
 from scaling.tables import markdown
 
-RESULTS = Path(__file__).with_name("results")
+HERE = Path(__file__).parent
+RESULTS, README = HERE / "results", HERE / "README.md"
 TARGETS = (0, 18)  # mean scores of 100 games
+MARKS = "<!-- results: written by scaling.peers.table -->", "<!-- end of results -->"
 
 
 def read():
@@ -20,8 +23,8 @@ def read():
     runs = []
     for path in sorted(RESULTS.glob("*.json")):
         lines = path.with_suffix(".jsonl")
-        text = lines.read_text(encoding="utf-8").splitlines()
-        runs.append((json.loads(path.read_text(encoding="utf-8")), [json.loads(line) for line in text]))
+        text = lines.read_text(encoding="utf-8") if lines.exists() else ""
+        runs.append((json.loads(path.read_text(encoding="utf-8")), [json.loads(line) for line in text.splitlines()]))
     return sorted(runs, key=lambda run: -speed(run[1]))
 
 
@@ -70,6 +73,9 @@ def scores(runs):
     moments.append((min((about["seconds"] for about, lines in runs if lines), default=math.inf), ""))
     moments = [(time, where) for time, where in moments if time < math.inf]
     for about, lines in runs:
+        if "error" in about:
+            rows.append([about["name"], about["error"], *[""] * (2 + len(moments) + len(TARGETS))])
+            continue
         scored = [line for line in lines if line["return_mean"] is not None]
         end = f"{_score(scored[-1])} at {scored[-1]['wall_s']:,.0f} s" if scored else "no game ended"
         first = f"{lines[0]['wall_s']:,.0f} s"
@@ -83,26 +89,34 @@ def scores(runs):
 
 def games(runs):
     """Table of each trainer's version of Pong."""
-    keys = runs[0][0]["game"]
-    return markdown([["", *keys], *([about["name"], *(about["game"][key] for key in keys)] for about, _ in runs)])
+    known = [about for about, _ in runs if "game" in about]
+    keys = dict.fromkeys(key for about in known for key in about["game"])
+    rows = [[about["name"], *(about["game"].get(key, "") for key in keys)] for about in known]
+    return markdown([["", *keys], *rows])
 
 
 def settings(runs):
     """List of settings, machines and versions."""
     lines = []
     for about, _ in runs:
-        packages = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-        budget = f"{about['seconds']:g} s, seed {about['seed']}, {about['cores']} cores of {about['cpu']}"
-        busy = f"others used {about['busy_before']:.2f} cores before"
-        lines.append(f"- **{about['name']}**: {about['settings']}; {budget}, {busy}; {packages}")
+        if "versions" in about:
+            packages = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+            budget = f"{about['seconds']:g} s, seed {about['seed']}, {about['cores']} cores of {about['cpu']}"
+            busy = f", others used {about['busy_before']:.2f} cores before" if "busy_before" in about else ""
+            lines.append(f"- **{about['name']}**: {about['settings']}; {budget}{busy}; {packages}")
     return "\n".join(lines)
 
 
-def main():
-    """Print the tables for the README."""
+def write():
+    """Write the tables between the marks in the README."""
     runs = read()
-    print(scores(runs), games(runs), settings(runs), sep="\n\n")
+    parts = [scores(runs), games(runs), settings(runs)] if runs else ["Not measured yet."]
+    text = README.read_text(encoding="utf-8")
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    README.write_text("\n\n".join([before + MARKS[0], *parts, MARKS[1] + after]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    write()

@@ -1,8 +1,7 @@
 """Train other games and environments and score them: ``python -m scaling.score.games``.
 
 Each is trained from scratch with several seeds in turn, for a fixed time or to a score. Then the last weights and a
-random policy play full games. The table lists published scores beside them. Each run writes one JSON file; existing
-files are not run again.
+random policy play full games. Each run writes one JSON file; existing files are not run again.
 """
 
 import json
@@ -10,7 +9,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.config.errors import RunError
+from pg_mpi.config.command_line import flag
+from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import duration, integer, real, span
 from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.files.atomic_file import write_json
@@ -46,22 +46,22 @@ def main(argv):
     """Train and score the missing runs and report. Returns the exit code."""
     args = parser().parse(argv)
     games = args.games.split(",")
-    cli.check_training(args.flags, refused=REFUSED)
+    for name in REFUSED:
+        if any(word.split("=")[0] == flag(name) for word in args.flags):
+            raise UsageError(f"{flag(name)} does not apply here: leave it out, see --help")
     for game in games:
         cli.check_training(words_of(args, game, 0), args.ranks)
     facts = cli.facts("scaling.score.games", argv)
     make_folder(args.out)
-    for seed in args.seeds:
-        for game in games:
-            attempt(game, seed, args, facts)
-    print(table(cli.read_parts(args.out, {}, "*-s*.json")))
+    results = [attempt(game, seed, args, facts) for seed in args.seeds for game in games]
+    print(table(results))
     return 0
 
 
 def words_of(args, game, seed):
     """Training flags of a run."""
-    words = ["--env-id", game, "--preset", args.preset, "--seed", str(seed), "--max-walltime", f"{args.limit:g}"]
-    return [*words, *([] if args.target is None else ["--target-return", f"{args.target:g}"]), *args.flags]
+    words = ["--env-id", game, "--preset", args.preset, "--seed", str(seed), "--max-walltime", str(args.limit)]
+    return [*words, *([] if args.target is None else ["--target-return", str(args.target)]), *args.flags]
 
 
 def short(game):
@@ -70,19 +70,24 @@ def short(game):
 
 
 def attempt(game, seed, args, facts):
-    """Train, score and write the result, unless it exists. An interrupted run is repeated from the start.
+    """Train, score and write the result, unless it exists; return it. An interrupted run is repeated from the start.
 
-    Raises ``UsageError`` if the result has other settings or the run folder another run, and ``RunError`` if
+    Raises ``UsageError`` if the result has other settings, or is missing beside its run folder; ``RunError`` if
     training fails.
     """
     label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
     place = Path(args.out, f"{label}.json")
-    if cli.read_parts(args.out, {"ranks": args.ranks, "flags": words}, place.name):
-        return
+    if found := cli.read_parts(args.out, {"ranks": args.ranks, "flags": words}, place.name):
+        return found[0]
+    run = place.with_suffix("")
+    if run.exists():
+        raise UsageError(f"{run} exists without its result {place.name}: move it away, or give another --out")
     cli.say(f"{label}: training")
-    with timed_run.trained(args.ranks, words, args.limit, keep=Path(args.out, label)) as folder:
+    with timed_run.trained(args.ranks, words, args.limit, keep=run) as folder:
         result = {"env_id": game, "seed": seed, "preset": args.preset, **score(folder, args)}
-        write_json(str(place), {**result, "flags": words, **facts}, indent=None)
+        result |= {"flags": words, **facts}
+        write_json(str(place), result, indent=None)
+    return result
 
 
 def score(run, args):

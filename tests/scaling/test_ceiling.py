@@ -51,13 +51,24 @@ def test_replays_reach_the_recorded_scores(bench, scripts):
     assert all(len(script.games) == 2 and script.games[0][1] == len(script.codes) for script in scripts)
     assert scripts[0].codes != scripts[1].codes
     assert sum(env.preference is not None for env in bench.player.envs) == 1
+    played = [env.trajectory.actions.tolist() for env in bench.player.envs]
+    drawn = []
+
+    class Recording:
+        def sample(self, *args):
+            found = bench.network.sample(*args)
+            if len(drawn) < len(played[0]):
+                drawn.append(found[0][1])
+            return found
+
     for replay in (
         parts.emulate,
         parts.look,
-        lambda envs, scripts: parts.look(envs, scripts, bench.network),
+        lambda envs, scripts: parts.look(envs, scripts, Recording()),
     ):
         bench.rewind()
         replay(bench.player.envs, scripts)  # raises if it differs from the recording
+    assert drawn == played[0], "the actions of the first env"
     bench.rewind()
     bench.play()
     assert bench.scripts() == scripts

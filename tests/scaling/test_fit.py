@@ -103,11 +103,15 @@ def test_csv_round_trip(tmp_path):
         "# pg_mpi sweep 1\nranks,sps\n1\n",
         "# pg_mpi sweep 1\nranks,speed\n1,2\n",
         "# pg_mpi sweep 1\nranks,sps\n1,fast\n",
+        "# pg_mpi sweep 1\nranks,sps\n1,nan\n2,3\n",
+        "# pg_mpi sweep 1\nranks,sps\n1,inf\n2,3\n",
+        "# pg_mpi sweep 1\nranks,sps\n1,2\n-1,3\n",
+        f"# pg_mpi sweep 1\nranks,sps\n1,{'2' * 200_000}\n",
     ],
 )
 def test_bad_files_are_refused_with_one_line(tmp_path, content):
     (tmp_path / "sweep.csv").write_text(content)
-    assert "sweep.csv is damaged or of another version: measure it again" in refusal(main, tmp_path)
+    assert "sweep.csv is missing, damaged or of another version: measure it again" in refusal(main, tmp_path)
 
 
 def test_sweep_without_points_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from scaling.score import games
 FLAGS = ["--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out"]
 
 
-WORDS = ["--env-id", "ALE/Pong-v5", "--preset", "default", "--seed", "0", "--max-walltime", "600"]
+WORDS = ["--env-id", "ALE/Pong-v5", "--preset", "default", "--seed", "0", "--max-walltime", "600.0"]
 RESULT = {
     **{"env_id": "ALE/Pong-v5", "ranks": 1, "flags": WORDS, "wall_s": 1.0, "env_steps": 1, "return_mean": 0.0},
     **{"trained": {"mean": 0.0}, "random": {"mean": -20.0}},
@@ -43,6 +43,14 @@ def test_result_of_the_same_settings_is_not_measured_again(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(games.timed_run, "trained", None)
     assert games.main(FLAGS) == 0 and "Pong-v5, 1 seeds" in capsys.readouterr().out
+
+
+def test_run_without_its_result_is_kept(tmp_path, monkeypatch):
+    marker = tmp_path / "out/Pong-v5-s0/DONE"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    monkeypatch.chdir(tmp_path)
+    assert "out/Pong-v5-s0 exists without its result" in refusal(games.main, *FLAGS) and marker.exists()
 
 
 def test_wrong_flags_are_refused(tmp_path, monkeypatch):

@@ -66,6 +66,18 @@ def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch, fl
         older.check()
 
 
+def test_of_two_trainers_that_start_together_one_continues(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.ENOLCK))
+    first = FolderLock(str(tmp_path))
+    first.check()
+    monkeypatch.setattr(folder_lock.os, "ftruncate", lambda *_: None)  # the second emptied the file before
+    monkeypatch.setattr(folder_lock.platform, "node", lambda: "another host")
+    second = FolderLock(str(tmp_path))
+    second.check()
+    with pytest.raises(RunError, match="taken over"):
+        first.check()
+
+
 def test_held_lock_names_its_holder(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
     first = FolderLock(str(tmp_path))

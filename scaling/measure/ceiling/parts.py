@@ -1,7 +1,7 @@
 """Loops of the parts of training that all play the same games.
 
 One round of the real player is recorded as a ``Script`` per env. The games are deterministic, so an env restored to
-the start of the round replays it: with the script alone, with features, with inference, with sampling, or with the
+the start of the round replays it: with the script alone, with features, with inference and sampling, or with the
 player itself. Each replay must reach the recorded scores, so each part is timed on the same screens.
 """
 

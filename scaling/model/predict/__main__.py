@@ -88,7 +88,7 @@ def median(rows):
 def networks_of(words):
     """The ``Network`` in a node and the one between nodes, and the GB/s of a node's memory or None.
 
-    By name, by figures, or from a doctor's report. A report of ranks on one host describes its memory, and is then used
+    By name, or from a doctor's report. A report of ranks on one host describes its memory, and is then used
     for both networks. Raises ``UsageError``.
     """
     if not words.startswith("doctor="):
