@@ -23,7 +23,8 @@ def parser() -> Parser:
         prog="python -m pg_mpi.status",
         description="One line for each run: whether it runs, how far it is, when it ends or why it ended.",
         epilog="Only the run folders are read, so it works for jobs on other machines that share them. killed: "
-        "the lock is free, and no reason for the end was written. The same command resumes a stopped or killed run.",
+        "the lock is free, and no reason for the end was written; where the file system has no locks, such a run counts as "
+        "running. The same command resumes a stopped or killed run.",
     )
     p.add_argument("runs", nargs="+", metavar="RUN", help="run folders, such as runs/*; other folders are left out")
     return p
@@ -80,7 +81,7 @@ def read(folder: str) -> Run | None:
             return None
         last = last_line(os.path.join(folder, "metrics.jsonl"))
         done = exists(os.path.join(folder, "DONE"))
-    state = RUNNING if is_held(folder) else FINISHED if done else STOPPED if start.get("ended") else KILLED
+    state = FINISHED if done else STOPPED if start.get("ended") else RUNNING if is_held(folder) else KILLED
     return Run(state, settings, start, last)
 
 

@@ -1,14 +1,17 @@
 """Lines about runs: running, stopped, killed and finished ones of the real trainer, and budgets by literal numbers."""
 
+import errno
 import os
 import signal
 import sys
 
 import pytest
-from folders import write_run
+from folders import write, write_run
 from jobs import CARTPOLE, ROOT, SMALL, command, end, finish, run, start, wait_for_updates
+from os_errors import failing
 
-from pg_mpi.status import Run, line_of
+from pg_mpi.files import folder_lock
+from pg_mpi.status import FINISHED, RUNNING, Run, line_of, read
 
 FLAGS = [*CARTPOLE, *SMALL, "--run-dir", "run"]
 
@@ -45,6 +48,15 @@ def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
     finished, other = status(tmp_path, "run", "other", str(ROOT))
     assert finished.startswith("run    finished  ") and finished.endswith("of 1 steps played")
     assert other.startswith("other  killed    160,000 steps")
+
+
+def test_killed_run_counts_as_running_where_there_are_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.ENOLCK))
+    folder = write_run(tmp_path / "run")
+    (folder / "lock").touch()
+    assert read(str(folder)).state == RUNNING
+    write(folder / "DONE", {"reason": "because"})
+    assert read(str(folder)).state == FINISHED
 
 
 @pytest.mark.parametrize(

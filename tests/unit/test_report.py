@@ -227,6 +227,13 @@ def test_phase_shares_add_up_and_means_are_over_the_time(tmp_path):
     np.testing.assert_allclose(sps, [(100 + 200 + 2 * 300) / 4, (4 * 400 + 2 * 500 + 600) / 7])
 
 
+def test_waiting_of_an_earlier_start_is_left_out(tmp_path):
+    folder = write_run(tmp_path / "run")  # its ranks.json is of start 0
+    assert read.runs([str(folder)])[0].waits.tolist() == [0.1, 0.2]
+    write_lines(folder, [line(1), line(2, restarts=1)])
+    assert not len(read.runs([str(folder)])[0].waits)
+
+
 def test_missing_matplotlib_is_refused_with_a_remedy(tmp_path):
     write_run(tmp_path / "run")
     result = report(tmp_path, "run", code=2, missing=["matplotlib"])
