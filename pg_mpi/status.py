@@ -23,8 +23,8 @@ def parser() -> Parser:
         prog="python -m pg_mpi.status",
         description="One line for each run: whether it runs, how far it is, when it ends or why it ended.",
         epilog="Only the run folders are read, so it works for jobs on other machines that share them. killed: "
-        "the lock is free, and no reason for the end was written; where the file system has no locks, such a run counts as "
-        "running. The same command resumes a stopped or killed run.",
+        "the lock is free, and no reason for the end was written; where the file system has no locks, such a run "
+        "counts as running. The same command resumes a stopped or killed run.",
     )
     p.add_argument("runs", nargs="+", metavar="RUN", help="run folders, such as runs/*; other folders are left out")
     return p
