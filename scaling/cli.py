@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pg_mpi.config.command_line import flag, parse_train
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line, reportable
-from pg_mpi.config.parsers import Parser, integer, real
+from pg_mpi.config.parsers import Parser, integer, nearest, real
+from pg_mpi.config.settings import FIELDS
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder, write_csv
 from pg_mpi.files.figure_file import picture
@@ -61,19 +62,27 @@ def parse_training(p, argv, refused):
     ``refused``: names of training settings that do not apply to the command. Raises ``UsageError``.
     """
     args, rest = p.parse_known_args(argv)
-    words = ["--preset", args.preset, *rest]
-    check_training(words, refused=refused)
-    return args, words
+    check_flags(rest, p, refused)
+    return args, ["--preset", args.preset, *rest]
 
 
-def check_training(words, *numbers_of_ranks, refused=()):
-    """Check training flags on numbers of ranks: (config, names of the settings given). Raises ``UsageError``.
+def check_flags(words, ours, refused):
+    """Raise ``UsageError`` for a flag in ``words``, left over by the parser ``ours``, that is not a training flag.
 
-    ``refused``: as of ``parse_training``.
+    ``refused``: names of training settings that do not apply to the command.
     """
+    known = [text for action in ours._actions for text in action.option_strings]
+    settings = {flag(name): name for name in FIELDS}
+    for given in (word.split("=", 1)[0] for word in words if word.startswith("--")):
+        if given not in settings:
+            raise UsageError(f"unknown argument {given}{nearest(given, [*known, *settings])}: see --help")
+        if settings[given] in refused:
+            raise UsageError(f"{given} does not apply here: leave it out, see --help")
+
+
+def check_training(words, *numbers_of_ranks):
+    """Check training flags on numbers of ranks: (config, names of the settings given). Raises ``UsageError``."""
     config, given = parse_train(words)
-    for name in given & set(refused):
-        raise UsageError(f"{flag(name)} does not apply here: leave it out, see --help")
     for ranks in numbers_of_ranks:
         config.check(ranks, given)
     return config, given

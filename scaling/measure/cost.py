@@ -34,8 +34,9 @@ def parser():
 def main(argv):
     """Measure and report. Returns the exit code."""
     args, words = cli.parse_training(parser(), argv, REFUSED)
+    cli.check_flags(args.of, parser(), REFUSED)
     for flags in (words, [*words, *args.of]):
-        cli.check_training(flags, args.ranks, refused=REFUSED)
+        cli.check_training(flags, args.ranks)
     steps = args.steps_per_rank * args.ranks
     words += ["--total-timesteps", str(steps)]
     ways = {"with": [*words, *args.of], "without": words}

@@ -9,7 +9,6 @@ import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.config.command_line import flag
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import duration, integer, real, span
 from pg_mpi.config.presets import names_foreign_code
@@ -46,9 +45,7 @@ def main(argv):
     """Train and score the missing runs and report. Returns the exit code."""
     args = parser().parse(argv)
     games = args.games.split(",")
-    for name in REFUSED:
-        if any(word.split("=")[0] == flag(name) for word in args.flags):
-            raise UsageError(f"{flag(name)} does not apply here: leave it out, see --help")
+    cli.check_flags(args.flags, parser(), REFUSED)
     for game in games:
         cli.check_training(words_of(args, game, 0), args.ranks)
     facts = cli.facts("scaling.score.games", argv)

@@ -44,6 +44,7 @@ CASES = [
     (sweep, ["--hosts", "nowhere"], "the host file nowhere cannot be read"),
     (sweep, ["--max-walltime", "5"], "--max-walltime does not apply here"),
     (sweep, ["--hiden", "5"], "unknown argument --hiden (did you mean --hidden?)"),
+    (sweep, ["--repeatz", "5"], "unknown argument --repeatz (did you mean --repeats?)"),
     (sweep, ["--preset", "slow"], "no preset or file 'slow'"),
     (virtual, ["--ranks", "0"], "--ranks must be a whole number of at least 1"),
     (virtual, ["--network", "token-ring"], "--network must be one of memory"),
