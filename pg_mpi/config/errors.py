@@ -122,6 +122,22 @@ def system_faults(
 
 
 @contextlib.contextmanager
+def malformed(what: str, remedy: str = "", kind: type[UsageError] = UsageError, agreed: bool = False) -> Iterator[None]:
+    """Context that raises ``kind`` for malformed data: ``what``, the error in brackets, ``remedy``.
+
+    ``agreed``: every rank reads the same data, and so raises the same error.
+    """
+    try:
+        yield
+    except (UsageError, RunError, OSError, MemoryError):  # not of the data
+        raise
+    except Exception as error:  # malformed data can raise any type
+        refused = kind(f"{what} ({described(error)}){remedy}")
+        refused.agreed = agreed
+        raise refused from None
+
+
+@contextlib.contextmanager
 def user_code(what: str, kind: type[UsageError] | type[RunError] = UsageError) -> Iterator[None]:
     """Context that turns any error of the user's code into one of ``kind``, ``what: error``, after the traceback.
 

@@ -1,12 +1,11 @@
 """What a checkpoint says about its run, checked: version, settings, parameters."""
 
-import contextlib
-from collections.abc import Iterator
+import functools
 from typing import Any
 
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, RunError, UsageError, described
+from pg_mpi.config.errors import CheckpointError, UsageError, malformed
 from pg_mpi.config.settings import TrainConfig, from_identity
 from pg_mpi.env import registry
 from pg_mpi.env.interface import EnvSpec
@@ -19,20 +18,8 @@ WITH_PARTS = 5  # see ``env_states``
 Saved = tuple[Arrays, dict[str, Any]]  # arrays and facts of a checkpoint
 
 
-@contextlib.contextmanager
-def checking(agreed: bool = False) -> Iterator[None]:
-    """Context that raises ``CheckpointError`` for malformed checkpoint data.
-
-    ``agreed``: every rank reads the same data, and so raises the same error.
-    """
-    try:
-        yield
-    except (UsageError, RunError, OSError, MemoryError):  # not of the data
-        raise
-    except Exception as error:  # malformed data can raise any type
-        refused = CheckpointError(f"the checkpoint does not hold a valid run ({described(error)})")
-        refused.agreed = agreed
-        raise refused from None
+#: Context that raises ``CheckpointError`` for malformed checkpoint data.
+checking = functools.partial(malformed, "the checkpoint does not hold a valid run", kind=CheckpointError)
 
 
 def env_spec_of(config: TrainConfig, arrays: Arrays, facts: dict[str, Any]) -> EnvSpec:

@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     args: argparse.Namespace
     config: TrainConfig
     given: set[str]
-    dimensions: list[space.Dimension]
+    dimensions: dict[str, space.Options]
 
 
 def main(world: World, argv: list[str], stop: Stop) -> int:
@@ -122,17 +122,17 @@ def _plan(argv: list[str], ranks: int) -> Plan:
         )
     check_extra("optuna", "tune", "tuning")
     dimensions = space.read(args.space)
-    if twice := [dimension.name for dimension in dimensions if dimension.name in given]:
-        raise UsageError(f"{twice[0]} is in {args.space} and on the command line: leave one out")
+    if twice := dimensions.keys() & given:
+        raise UsageError(f"{min(twice)} is in {args.space} and on the command line: leave one out")
     if ranks % args.ranks_per_trial:
         raise UsageError(f"{ranks} ranks make no groups of {args.ranks_per_trial}: give a divisor")
     from pg_mpi.env import registry
 
     registry.check(config)
-    if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & {each.name for each in dimensions}:
+    if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & dimensions.keys():
         config.check(args.ranks_per_trial, given)
     make_folder(study.folder_of(args.study), "--study")
-    same = config.identity() | {"budget": args.budget, "space": [str(dimension) for dimension in dimensions]}
+    same = config.identity() | {"budget": args.budget, "space": dimensions}
     study.Study(args.study, dimensions, args.trials, config.seed).check_same(same)
     return Plan(args, config, given, dimensions)
 

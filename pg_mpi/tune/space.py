@@ -14,9 +14,10 @@ step = 128
 choices = [32, 64, 128]
 """
 
+import math
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pg_mpi.config import settings
 from pg_mpi.config.errors import UsageError, reportable
@@ -27,27 +28,12 @@ FIELDS = {name: field.metadata for name, field in settings.FIELDS.items() if fie
 KEYS = ({"choices"}, {"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"})
 
 
-class Dimension(NamedTuple):
-    """Values of a setting: ``choices``, or numbers from ``low`` to ``high``, integers if both are."""
-
-    name: str
-    choices: tuple[Any, ...] = ()
-    low: float = 0
-    high: float = 0
-    log: bool = False
-    step: float | None = None
-
-    def suggest(self, trial: Any) -> Any:
-        """Return the value that Optuna proposes for a trial."""
-        if self.choices:
-            return trial.suggest_categorical(self.name, self.choices)
-        if isinstance(self.low, int) and isinstance(self.high, int):
-            return trial.suggest_int(self.name, self.low, self.high, step=self.step or 1, log=self.log)
-        return trial.suggest_float(self.name, self.low, self.high, step=self.step, log=self.log)
+#: Values of a setting: ``choices``, or numbers from ``low`` to ``high``, perhaps with ``log`` or ``step``.
+Options = dict[str, Any]
 
 
-def read(path: str) -> list[Dimension]:
-    """Read the dimensions of a file. Raises ``UsageError``."""
+def read(path: str) -> dict[str, Options]:
+    """Read the dimensions of a file, by name. Raises ``UsageError``."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -61,12 +47,11 @@ def read(path: str) -> list[Dimension]:
         raise UsageError(f"the space {path} is not a TOML file of settings ({reason}): see --help") from None
     if not content:
         raise UsageError(f"the space {path} is empty: give it a table such as [learning_rate] with low and high")
-    return [_dimension(path, name, table) for name, table in content.items()]
+    names = {name: name.replace("-", "_") for name in content}
+    return {names[name]: _options(f"[{name}] in {path}", names[name], table) for name, table in content.items()}
 
 
-def _dimension(path: str, name: str, table: Any) -> Dimension:
-    where = f"[{name}] in {path}"
-    name = name.replace("-", "_")
+def _options(where: str, name: str, table: Any) -> Options:
     if name not in FIELDS:
         raise UsageError(f"{where} is no setting of pg_mpi.train{nearest(name, FIELDS)}")
     if not isinstance(table, dict) or set(table) not in KEYS:
@@ -78,16 +63,16 @@ def _dimension(path: str, name: str, table: Any) -> Dimension:
     if code := [value for value in values if names_foreign_code(name, value)]:
         raise UsageError(f"{where} names {code[0]}, which would be imported: give it on the command line")
     if "choices" in table:
-        return Dimension(name, choices=tuple(values))
+        return {"choices": values}
     log, step = table.get("log", False), table.get("step")
     low, high = values
     if not all(type(number) in (int, float) for number in (low, high, step or 1)) or type(log) is not bool:
         raise UsageError(f"{where}: low, high and step must be numbers, and log true or false")
     if type(low) is int and step is not None:
-        step = checked(integer(), step, f"{where}: step")
-    if low >= high or (log and low <= 0) or (step is not None and step <= 0):
+        table["step"] = checked(integer(), step, f"{where}: step")
+    if low >= high or (log and low <= 0) or (step is not None and not 0 < step < math.inf):
         raise UsageError(f"{where}: low must be below high, and above 0 with log = true, and step above 0")
-    return Dimension(name, low=low, high=high, log=log, step=step)
+    return table | {"low": low, "high": high}
 
 
 def parsed(params: dict[str, Any]) -> dict[str, Any]:

@@ -5,36 +5,25 @@ A study is stored in a journal file, to which any number of jobs can append at o
 unfinished trial was left by a killed job; the group that takes the lock resumes the trial.
 """
 
-import contextlib
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from pg_mpi.config.errors import RunError, SystemFault, UsageError, described
+from pg_mpi.config.errors import SystemFault, UsageError, malformed
 from pg_mpi.config.random_streams import TUNE, stream
-from pg_mpi.files.atomic_file import drop_torn_line, is_torn, make_folder
+from pg_mpi.files.atomic_file import drop_torn_line, make_folder
 from pg_mpi.files.folder_lock import take_lock
-from pg_mpi.tune.space import Dimension
+from pg_mpi.tune.space import Options
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial, Trial
 
 PATIENCE = 60.0  # seconds to wait for the journal; others write one record at a time
 RUNGS = 4  # a trial may be pruned after 1/8, 1/4 and 1/2 of its budget
 PARTS = 2 ** (RUNGS - 1)
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # of a trial, by Optuna's name
-
-
-@contextlib.contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """Context that raises ``UsageError`` for a malformed journal, for which Optuna raises errors of any type."""
-    try:
-        yield
-    except (UsageError, RunError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        line = f"the study {path} is damaged ({described(error)}): take a good copy, or give another --study"
-        raise UsageError(line) from None
 
 
 class JournalLock:
@@ -53,8 +42,7 @@ class JournalLock:
 
     def release(self) -> None:
         """Give the lock back."""
-        if self._file:
-            self._file.close()
+        cast(IO[str], self._file).close()
 
 
 class Task(NamedTuple):
@@ -80,12 +68,12 @@ class Study:
 
     Args:
         path: of the journal. The trials' folders are in ``path`` with .trials in place of .journal.
-        dimensions: the settings to try.
+        dimensions: of ``space.read``.
         trials: number of trials, over all jobs.
         seed: root of the samplers' random streams.
     """
 
-    def __init__(self, path: str, dimensions: list[Dimension], trials: int, seed: int) -> None:
+    def __init__(self, path: str, dimensions: Mapping[str, Options], trials: int, seed: int) -> None:
         import optuna
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
@@ -96,14 +84,12 @@ class Study:
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
         make_folder(self.folder)
         lock = JournalLock(self.folder)
-        if is_torn(path):  # else the next record would be appended to that line, and no start could read it
-            lock.acquire()
-            try:
-                drop_torn_line(path)
-            finally:
-                lock.release()
-        self._path = path
-        with _reading(path):
+        lock.acquire()
+        drop_torn_line(path)  # else the next record would be appended to that line, and no start could read it
+        lock.release()
+        damaged = f"the study {path} is damaged"
+        self._reading = functools.partial(malformed, damaged, ": take a good copy, or give another --study")
+        with self._reading():  # Optuna raises errors of any type
             storage = JournalStorage(JournalFileBackend(path, cast(Any, lock)))
             self._study = optuna.create_study(
                 storage=storage, study_name="pg_mpi", direction="maximize", pruner=pruner, load_if_exists=True
@@ -113,7 +99,7 @@ class Study:
 
     def check_same(self, settings: dict[str, Any]) -> None:
         """Raise ``UsageError`` if the study was begun with other ``settings``, a JSON-able dict; else store them."""
-        with _reading(self._path):
+        with self._reading():
             known = self._study.user_attrs.get("settings")
         if known is None:
             self._study.set_user_attr("settings", settings)
@@ -145,17 +131,14 @@ class Study:
         """Create a trial for a slot. Each slot has its own random stream, so that groups propose different settings."""
         seed = int(stream(self._seed, TUNE, slot).integers(2**32))
         self._study.sampler = self._optuna.samplers.TPESampler(seed=seed)
-        trial = self._study.ask()
+        trial = self._study.ask({name: _distribution(options) for name, options in self.dimensions.items()})
         trial.set_user_attr("slot", slot)
-        for dimension in self.dimensions:
-            dimension.suggest(trial)
         return trial
 
     def _of_slot(self) -> "dict[int, FrozenTrial]":
         """Trials by slot; the newest where a job killed in ``_ask`` has left several."""
-        names = {dimension.name for dimension in self.dimensions}
-        trials = self._study.get_trials(deepcopy=False)
-        whole = [trial for trial in trials if "slot" in trial.user_attrs and names <= set(trial.params)]
+        names, trials = self.dimensions.keys(), self._study.get_trials(deepcopy=False)
+        whole = [trial for trial in trials if "slot" in trial.user_attrs and names <= trial.params.keys()]
         return {trial.user_attrs["slot"]: trial for trial in whole}
 
     def report(self, part: int, score: float) -> bool:
@@ -174,8 +157,17 @@ class Study:
 
     def rows(self) -> list[Row]:
         """A ``Row`` for each slot that has a trial."""
-        with _reading(self._path):
+        with self._reading():
             return [_row(slot, trial) for slot, trial in sorted(self._of_slot().items())]
+
+
+def _distribution(options: Options) -> "BaseDistribution":
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if "choices" in options:
+        return CategoricalDistribution(**options)
+    whole = isinstance(options["low"], int) and isinstance(options["high"], int)
+    return IntDistribution(**options) if whole else FloatDistribution(**options)
 
 
 def _row(slot: int, trial: "FrozenTrial") -> Row:

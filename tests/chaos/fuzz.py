@@ -214,7 +214,7 @@ def checkpoints(folder):
 @fuzzer("the journal of a study", tries=100)
 def journals(folder):
     path = folder / "tune.journal"
-    study = Study(str(path), [space.Dimension("gamma", low=0.9, high=0.99)], 4, 0)
+    study = Study(str(path), {"gamma": {"low": 0.9, "high": 0.99}}, 4, 0)
     study.check_same({"seed": 0})
     study.next_task()
     study.tell("complete", 1.5)
@@ -224,7 +224,7 @@ def journals(folder):
         for each in folder.glob("tune.*"):
             shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
         path.write_bytes(damaged(good, rng))
-        study = Study(str(path), [space.Dimension("gamma", low=0.9, high=0.99)], 4, 0)
+        study = Study(str(path), {"gamma": {"low": 0.9, "high": 0.99}}, 4, 0)
         study.check_same({"seed": 0})
         study.rows()
 

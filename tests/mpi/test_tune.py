@@ -22,7 +22,6 @@ from jobs import (
 )
 
 from pg_mpi.tune.__main__ import _plan
-from pg_mpi.tune.space import Dimension
 from pg_mpi.tune.study import Study
 
 pytestmark = pytest.mark.mpi
@@ -167,7 +166,7 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
     for torn in (b"", b'{"op_code": 4, "wor'):
         with open(path, "ab") as file:
             file.write(torn)
-        study = Study(str(path), [Dimension("gamma", low=0.9, high=0.99)], 4, 0)
+        study = Study(str(path), {"gamma": {"low": 0.9, "high": 0.99}}, 4, 0)
         task = study.next_task()
         study.tell("complete", 1.5)
     assert task.slot == 1 and [row.score for row in study.rows()] == [1.5, 1.5]
