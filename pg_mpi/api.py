@@ -22,7 +22,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pg_mpi.config.command_line import flag
-from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.mpi.signals import STOP_SIGNALS, StopFlag
 from pg_mpi.mpi.world import World
@@ -78,11 +77,6 @@ def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPo
 def metrics(run: str) -> Columns:
     """Read ``metrics.jsonl``: {name: float64 (updates,)}, NaN where a value is missing or no finite number.
 
-    Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without the file.
+    Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without a line.
     """
-    path = os.path.join(run, "metrics.jsonl")
-    with system_faults(f"{path} cannot be read"):
-        columns, _ = read_columns(path)
-    if not columns:
-        raise UsageError(f"{path} has no line: give a run folder with at least one update")
-    return columns
+    return read_columns(os.path.join(run, "metrics.jsonl"))[0]

@@ -43,19 +43,12 @@ def integer(low: int = 1, high: float = math.inf) -> Callable[[Any], int]:
     return parse
 
 
-def span(text: object) -> range:
-    """Parse ``FIRST-LAST``, both included, or one whole number: a range."""
-    match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text).strip())
-    numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
-    if not numbers:
-        raise ValueError("a whole number, or a range such as 0-4")
-    return numbers
-
-
 def spans(text: object) -> list[int]:
     """Parse whole numbers and ranges separated by commas, such as ``0-4,17``, without repetition."""
-    numbers = [number for part in str(text).split(",") for number in span(part)]
-    if len(set(numbers)) < len(numbers):
+    parts = [re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip()) for part in str(text).split(",")]
+    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) if part else range(0) for part in parts]
+    numbers = [number for each in ranges for number in each]
+    if not all(ranges) or len(set(numbers)) < len(numbers):
         raise ValueError("whole numbers or ranges such as 0-4,17, each number once")
     return numbers
 

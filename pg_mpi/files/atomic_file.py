@@ -13,6 +13,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from pg_mpi.config.errors import system_faults, warn
@@ -55,7 +56,9 @@ def replacing(path: str) -> Iterator[BinaryIO]:
     """Context with a binary file that becomes ``path``: temporary, fsync, ``os.replace``, fsync of the folder."""
     temporary = f"{path}.{os.getpid()}.tmp"  # another process may write the same file
     try:
-        with _new_file(temporary) as file:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)  # of a killed process with the same number
+        with open(temporary, "wb", opener=no_link) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -67,14 +70,9 @@ def replacing(path: str) -> Iterator[BinaryIO]:
         raise
 
 
-def _new_file(path: str) -> BinaryIO:
-    """Open a new file, in place of one of a killed process with the same number, or of somebody's link."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)
-    with contextlib.suppress(FileExistsError):  # the kernel may create it twice, if the file system says ESTALE
-        return open(path, "xb")  # x: follows no link
-    os.remove(path)
-    return open(path, "xb")
+def no_link(path: str, flags: int) -> int:
+    """An opener for ``open``: a link, whose target would be written, raises ``OSError``."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def keep_copy(path: str, consequence: str) -> None:
@@ -86,21 +84,13 @@ def keep_copy(path: str, consequence: str) -> None:
     warn(f"{path} is damaged: {consequence}; a copy is {copy}")
 
 
-def is_torn(path: str) -> bool:
-    """Whether the last line lacks its line break: the writer was killed, or has not finished. False without a file."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - 1, 0))
-        return file.read() not in (b"", b"\n")
-    return False
-
-
 def drop_torn_line(path: str) -> None:
-    """Remove the last line if it has no end; a copy is kept. No other process may write meanwhile."""
-    if is_torn(path):
-        keep_copy(path, "its last line is incomplete and is removed")
-        with open(path, "rb+") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
+    """Remove the last line if it has no end, as of a killed writer; a copy is kept. No other process may write."""
+    with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            keep_copy(path, "its last line is incomplete and is removed")
+            file.truncate(content.rfind(b"\n") + 1)
             os.fsync(file.fileno())
 
 
@@ -142,16 +132,10 @@ def unless_missing() -> Iterator[None]:
 def make_folder(path: str) -> None:
     """Make a folder and its parents, if they are missing. Their names are durable."""
     path = os.path.abspath(path)
-    if is_folder(path):
-        return
-    parent = os.path.dirname(path)
-    make_folder(parent)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not is_folder(path):  # else another process made it
-            raise
-    sync_folder(parent)
+    new = list(itertools.takewhile(lambda folder: not is_folder(folder), [path, *map(str, Path(path).parents)]))
+    os.makedirs(path, exist_ok=True)
+    for folder in reversed(new):
+        sync_folder(os.path.dirname(folder))
 
 
 def sync_folder(folder: str) -> None:

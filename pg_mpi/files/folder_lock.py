@@ -13,6 +13,7 @@ import time
 from typing import IO, Any
 
 from pg_mpi.config.errors import RunError, SystemFault, system_faults, warn
+from pg_mpi.files.atomic_file import no_link
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
@@ -26,23 +27,15 @@ class FolderLock:
 
     def __init__(self, folder: str) -> None:
         self._folder, self._path = folder, os.path.join(folder, "lock")
-        self._file = _open(self._path)
         self._name = f"{platform.node()} process {os.getpid()}"
-        deadline = time.monotonic() + PATIENCE
-        while (refused := _lock(self._file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK:
-            if time.monotonic() > deadline:
-                holder = self._read_name() or "another process"
-                used = f"the run folder {folder} is in use by {holder}"
-                raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
-            time.sleep(0.1)
+        self._file, refused = _lock_for(self._path, PATIENCE)
+        if refused == errno.EWOULDBLOCK:
+            used = f"the run folder {folder} is in use by {self._read_name() or 'another process'}"
+            raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
         if refused:
             warn(f"{folder} is on a file system without locks: a second trainer there would take the folder over")
-        self._names = {"", self._name}  # what the file may contain unless another trainer takes the folder over
-        try:
-            os.ftruncate(self._file.fileno(), 0)
-            os.write(self._file.fileno(), f"{self._name}\n".encode())
-        except OSError:  # a full disk: the lock holds without its holder's name
-            self._names.add(self._read_name())
+        os.ftruncate(self._file.fileno(), 0)
+        os.write(self._file.fileno(), f"{self._name}\n".encode())
 
     def _read_name(self) -> str:
         """The last name in the file: without locks, two trainers that start together write both."""
@@ -55,7 +48,7 @@ class FolderLock:
             lost = not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
         except FileNotFoundError:
             lost = True
-        if lost or self._read_name() not in self._names:
+        if lost or self._read_name() not in ("", self._name):
             raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
 
     def close(self) -> None:
@@ -83,21 +76,23 @@ def take_lock(folder: str, name: str, patience: float = 0.0) -> IO[str] | None:
     None if another process holds it for ``patience`` seconds. Raises ``SystemFault``, also on a file system without
     locks.
     """
-    deadline = time.monotonic() + patience
     with system_faults(f"{folder} cannot be locked"):
-        file = _open(os.path.join(folder, name))
-        try:
-            while (refused := _lock(file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK and time.monotonic() < deadline:
-                time.sleep(0.01)
-        except OSError:
-            file.close()
-            raise
+        file, refused = _lock_for(os.path.join(folder, name), patience)
         if not refused:
             return file
         file.close()
         if refused in UNSUPPORTED:
             raise SystemFault(f"{folder} cannot be locked ({os.strerror(refused)}): use a folder with locks")
         return None
+
+
+def _lock_for(path: str, patience: float) -> tuple[IO[str], int]:
+    """Lock the file ``path``, waiting ``patience`` seconds; returns it and what ``_lock`` does. Raises ``OSError``."""
+    file = open(path, "a+", encoding="utf-8", opener=no_link)  # noqa: SIM115 held as long as the lock
+    deadline = time.monotonic() + patience
+    while (refused := _lock(file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return file, refused
 
 
 def _lock(file: IO[Any], kind: int) -> int:
@@ -112,8 +107,3 @@ def _lock(file: IO[Any], kind: int) -> int:
         if error.errno not in (errno.EWOULDBLOCK, *UNSUPPORTED):
             raise
         return error.errno
-
-
-def _open(path: str) -> IO[str]:
-    """Open a lock file to append and read; a link, whose target would be written, raises ``OSError``."""
-    return open(path, "a+", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))

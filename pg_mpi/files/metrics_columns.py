@@ -13,10 +13,10 @@ Columns = dict[str, NDArray[np.float64]]
 
 
 def read_columns(path: str) -> tuple[Columns, int]:
-    """Read a metrics file: {name: float64 (updates,)}, {} without a line. NaN: a missing value, or no finite number.
+    """Read a metrics file: {name: float64 (updates,)}. NaN: a missing value, or no finite number.
 
     Numbers of an object are under ``name.key``, such as ``phase_s.wait``. Also returns the number of damaged lines,
-    which are left out. Raises ``OSError``.
+    which are left out. Raises as ``read_lines``.
     """
     lines, damaged = read_lines(path)
     flat = [_flat(line) for line in lines]

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from pg_mpi.config.errors import UsageError, system_faults
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.files.atomic_file import keep_copy, make_folder, replacing
+from pg_mpi.files.atomic_file import keep_copy, make_folder, replacing, unless_missing
 
 FLUSH_EVERY = 10.0  # seconds between flushes of TensorBoard files
 TAIL = 1 << 16  # bytes: more than the longest line
@@ -63,14 +64,22 @@ def _finite(value: Any) -> Any:
 
 
 def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
-    """The lines of a metrics file, and the number of damaged ones. A last line that a kill truncated is neither."""
-    lines = list(_lines(path))
+    """The lines of a metrics file, and the number of damaged ones. A last line that a kill truncated is neither.
+
+    Raises ``UsageError`` without any line, and ``SystemFault``.
+    """
+    with system_faults(f"{path} cannot be read", "make it readable, or copy it"):
+        lines = list(_lines(path))
+    if not any(lines):
+        raise UsageError(
+            f"no line of metrics in {path}: give a run folder, such as runs/pong-default-s0, after its first update"
+        )
     return [line for line in lines if line is not None], lines.count(None)
 
 
 def _lines(path: str) -> Iterator[dict[str, Any] | None]:
     """Each line of a metrics file; None for a damaged one."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+    with unless_missing(), open(path, "rb") as file:
         for text in file:
             try:
                 line = {name: _finite(value) for name, value in json.loads(text.decode()).items()}
@@ -133,14 +142,10 @@ class Progress:
         self._print("  ".join(parts))
 
     def _print(self, line: str) -> None:
-        if self._live:
-            # A whole line, over the one before: mpirun keeps the beginning of a line until its end comes.
-            over = "\x1b[A\x1b[K" if self._drawn else ""
-            self._stream.write(f"{over}\x1b[?7l{line}\x1b[?7h\n")  # cut off at the edge, not wrapped
-            self._stream.flush()
-            self._drawn = True
-        else:
-            print(line, file=self._stream, flush=True)
+        # A whole line, over the one before: mpirun keeps the beginning of a line until its end comes.
+        over = "\x1b[A\x1b[K" if self._drawn else ""
+        self.say(f"{over}\x1b[?7l{line}\x1b[?7h" if self._live else line)  # cut off at the edge, not wrapped
+        self._drawn = self._live
 
     def say(self, line: str) -> None:
         """Print a permanent line."""

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError, system_faults
-from pg_mpi.files.atomic_file import exists, is_folder
+from pg_mpi.config.errors import UsageError
 from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.learning.phases import PHASES
 
@@ -55,18 +54,8 @@ def runs(paths: Iterable[str]) -> list[Run]:
 
 def _run(path: str, name: str) -> Run:
     metrics = os.path.join(path, "metrics.jsonl")
-    if not is_folder(path):
-        known = "is a file" if exists(path) else "does not exist"
-        raise UsageError(f"the run folder {path} {known}: give the folder that the trainer named at its start")
-    if not exists(metrics):
-        raise UsageError(f"{path} holds no metrics.jsonl: give a run folder, such as runs/pong-default-s0")
+    found, damaged = read_columns(metrics)
     try:
-        with system_faults(f"{metrics} cannot be read", "make it readable, or copy it"):
-            found, damaged = read_columns(metrics)
-        if not found and damaged:
-            raise ValueError("none of its lines is one of metrics")
-        if not found:
-            raise UsageError(f"{metrics} has no whole line yet: wait until the first update is over")
         columns = _checked(found)
     except ValueError as error:
         raise UsageError(

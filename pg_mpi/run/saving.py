@@ -5,7 +5,6 @@ before an evaluation and at the end of a start.
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -30,22 +29,13 @@ def choose_group(world: Collectives, config: TrainConfig, hosts: int, folder: Ru
     group = group_size(config, world.size, hosts)
     if group >= world.size:
         return world.size
-    digest: bytes = world.on_root(_digest, folder)
-    unseen = world.rank % group == 0 and (not digest or _digest(folder) != digest)
+    starts: list[dict[str, Any]] = world.on_root(folder.starts)
+    unseen = world.rank % group == 0 and (not starts or folder.starts() != starts)
     if not world.any(unseen)[0]:
         return group
     if world.rank == 0:
         warn(f"not all hosts see {folder.path}: rank 0 writes the checkpoints for all")
     return world.size
-
-
-def _digest(folder: RunFolder) -> bytes:
-    """The digest of ``config.json``; empty if it cannot be read."""
-    try:
-        with open(folder.file("config.json"), "rb") as file:
-            return hashlib.sha256(file.read()).digest()
-    except OSError:
-        return b""
 
 
 class Saving:

@@ -2,6 +2,8 @@
 
 import statistics
 
+from scaling.tables import aligned
+
 NUMBERS = ("sps", "updates_per_s", "cpu_util", "gflops", "rss_mb", "stolen")
 
 
@@ -35,20 +37,11 @@ def summary(results):
 
 def table(rows):
     """Format the rows as text: speeds, then the phase shares of the mean and of the slowest rank."""
-    lines = [
-        f"{'ranks':>6}{'steps/s':>11}{'a rank':>8}{'efficiency':>12}{'updates/s':>11}{'CPU':>7}{'Gflop/s':>9}"
-        f"{'MB':>6}{'stolen':>8}"
+    speeds = [{name: row[name] for name in ("ranks", "efficiency", *NUMBERS)} for row in rows]
+    shares = [
+        {"ranks": row["ranks"], "of rank": of, **dict.fromkeys(row["phase_share"]), **row[key]}
+        for row in rows
+        for of, key in (("mean", "phase_share"), ("slowest", "phase_max_share"))
     ]
-    for row in rows:
-        lines.append(
-            f"{row['ranks']:>6}{row['sps']:>11,.0f}{row['sps'] / row['ranks']:>8,.0f}{row['efficiency']:>12.1%}"
-            f"{row['updates_per_s']:>11.3g}{row['cpu_util']:>7.0%}{row['gflops']:>9.2f}{row['rss_mb']:>6,.0f}{row['stolen']:>8.1%}"
-        )
-    names = list(rows[0]["phase_share"])
-    lines += ["", f"{'ranks':>6}{'':>8}" + "".join(f"{name:>10}" for name in names)]
-    for row in rows:
-        for head, label, key in ((row["ranks"], "mean", "phase_share"), ("", "slowest", "phase_max_share")):
-            shares = "".join(f"{row[key][name]:>10.1%}" if name in row[key] else f"{'':>10}" for name in names)
-            lines.append(f"{head:>6} {label:>7}{shares}")
-    lines += ["", "stolen: share of processor time that the host gave to other machines"]
-    return "\n".join(lines)
+    stolen = "stolen: share of processor time that the host gave to other machines"
+    return "\n\n".join((aligned(speeds), aligned(shares), stolen))

@@ -82,7 +82,7 @@ def test_bad_use_raises_one_line(tmp_path):
         api.train({"gama": 0.9, "run_dir": str(tmp_path / "run")})
     with pytest.raises(UsageError, match="holds no checkpoint"):
         api.load(str(tmp_path))
-    with pytest.raises(UsageError, match="has no line"):
+    with pytest.raises(UsageError, match="no line of metrics"):
         api.metrics(str(tmp_path))
     assert not (tmp_path / "run").exists()
 

@@ -28,10 +28,10 @@ CASES = [
     (fit, ["1:1e-300,2:1e300"], "a finite number at least 1e-06 and at most 1e+15"),
     (fit, ["1:440,2:880", "--target", "-1"], "--target must be a finite number above 0"),
     (fit, ["1:440", "--tagret", "1"], "unknown argument --tagret (did you mean --target?)"),
-    (predict, [], "give --run RUN, the folder of a run"),
+    (predict, [], "one of the arguments --run --sweep is required"),
     (predict, ["--run", ".", "--ranks", "0"], "--ranks must be a whole number of at least 1"),
     (predict, ["--sweep", "."], ". contains no run on 1 ranks"),
-    (predict, ["--run", "nowhere"], "nowhere has no metrics.jsonl"),
+    (predict, ["--run", "nowhere"], "no line of metrics in nowhere/metrics.jsonl"),
     (predict, ["--run", ".", "--network", "ethernet-1"], "--network must be one of memory"),
     (predict, ["--run", ".", "--network", "doctor=x"], "x is not a report of the doctor"),
     (

@@ -74,7 +74,7 @@ def test_typed_arguments_and_text_defaults_are_parsed():
     "args, line",
     [
         (["0", "-r", "x"], "--ranks must be a whole number of at least 1, not 'x'"),
-        (["2-0"], "SEEDS must be a whole number, or a range such as 0-4, not '2-0'"),
+        (["2-0"], "SEEDS must be whole numbers or ranges such as 0-4,17, each number once, not '2-0'"),
         (["0", "--lim", "90"], "unknown argument --lim (did you mean --limit?): see --help"),
     ],
 )

@@ -55,7 +55,7 @@ def test_error_of_a_read_does_not_empty_the_metrics(tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     path.write_text(line(1))
     fail, whole = failing(errno.EIO), open
-    monkeypatch.setattr("builtins.open", lambda name, mode: fail() if mode == "rb" else whole(name, mode))
+    monkeypatch.setattr("builtins.open", lambda name, mode, **how: fail() if mode == "rb" else whole(name, mode, **how))
     with pytest.raises(OSError, match="Input/output"):
         MetricsLog(str(path), 1)
     monkeypatch.undo()

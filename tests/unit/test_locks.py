@@ -79,17 +79,6 @@ def test_held_lock_names_its_holder(tmp_path, monkeypatch):
     FolderLock(str(tmp_path)).check()
 
 
-def test_lock_holds_without_the_name_of_its_holder(tmp_path, monkeypatch):
-    (tmp_path / "lock").write_text("the holder before\n")
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "ftruncate", failing(errno.EIO))
-        lock = FolderLock(str(tmp_path))
-    lock.check()
-    (tmp_path / "lock").write_text("another host process 7\n")
-    with pytest.raises(RunError, match="taken over"):
-        lock.check()
-
-
 def test_refused_lock_of_a_run_folder_is_no_lock_of_another(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_lock.fcntl, "flock", failing(errno.EACCES))
     with pytest.raises(SystemFault, match="Permission denied") as caught:

@@ -2,6 +2,8 @@
 
 import statistics
 
+from scaling.tables import aligned
+
 #: Every part: name, label, and the part whose time is subtracted for its cost.
 PARTS = (
     ("emulator", "emulator alone", None),
@@ -55,19 +57,13 @@ def _paired(values, others):
 
 def table(result):
     """Format the result as text."""
+    columns = ("label", "sps", "us_per_step", "cost_us", "share", "spread")
     lines = [
         f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
         + (": they share cores" if result["ranks"] > result["cores"] else ""),
         f"medians of {result['repeats']} repeats, {result['seconds']:g} s each; steps/s of all ranks, µs of one rank",
         "",
-        f"{'part':<34}{'steps/s':>9}{'µs/step':>9}{'its µs':>8}{'of emulator':>13}{'spread':>8}",
-    ]
-    for row in result["parts"]:
-        lines.append(
-            f"{row['label']:<34}{row['sps']:>9,.0f}{row['us_per_step']:>9.1f}{row['cost_us']:>8.1f}"
-            f"{row['share']:>13.1%}{row['spread']:>8.1%}"
-        )
-    lines += [
+        aligned([{name: row[name] for name in columns} for row in result["parts"]]),
         "",
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
         f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "

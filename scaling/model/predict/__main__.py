@@ -29,8 +29,9 @@ def parser():
         "the last line of pg_mpi.doctor --json on several ranks, which knows the memory too. "
         "--sweep compares with its measured speeds.",
     )
-    p.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train")
-    p.add_argument("--sweep", metavar="FOLDER", help="instead: a sweep with --keep, each run with --base ranks")
+    source = p.add_mutually_exclusive_group(required=True)
+    source.add_argument("--run", metavar="RUN", help="folder of a run of pg_mpi.train, of half a minute or more")
+    source.add_argument("--sweep", metavar="FOLDER", help="a sweep with --keep: predict from each run on --base ranks")
     cli.add_option(p, "--base", "N", integer(), "ranks of the sweep's runs to predict from", 1)
     cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks (default: 1 to a million)")
     cli.add_option(p, "--network", "NAME", None, "network between nodes", "memory")
@@ -67,10 +68,6 @@ def main(argv):
 
 def runs_of(args):
     """Folders of the runs to predict from. Raises ``UsageError``."""
-    if bool(args.run) == bool(args.sweep):
-        raise UsageError(
-            "give --run RUN, the folder of a run of pg_mpi.train of half a minute or more, or --sweep FOLDER"
-        )
     if args.run:
         return [args.run]
     base = args.base

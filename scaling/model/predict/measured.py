@@ -12,7 +12,6 @@ from pg_mpi.config.presets import is_atari
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.thread_pinning import numbers
-from pg_mpi.run import env_states
 from scaling.measure.timed_run import read_metrics
 from scaling.model.predict.probe import probe
 
@@ -100,7 +99,6 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         rows=(*table.exchanged(), power),
         most_bytes=4 * (arrays["theta"].size + 1),
         whole_bytes=arrays["theta"].nbytes + arrays["optimizer"].nbytes,
-        state_bytes=_state_bytes(path, arrays, facts),
     )
 
 
@@ -157,9 +155,3 @@ class Table:
         """Mean steps of a game; None if updates do not consist of whole games, or no game ended."""
         by_game = settings["sync"] == "episode" and self.games.any()
         return float(self.samples.sum() / self.games.sum()) if by_game else None
-
-
-def _state_bytes(path, arrays, facts):
-    """Mean bytes of an env's state."""
-    states = env_states.first_envs(path, (arrays, facts), 1).values()
-    return int(np.mean([sum(array.nbytes for array in arrays.values()) for arrays, _ in states]))

@@ -28,11 +28,11 @@ SHARES = (1, 4, 16, 64)  # minibatches per round
 
 
 def probe(path, arrays, facts, envs_per_rank):
-    """Measure (exponent, {sample_s, byte_s, call_s, step_s, save_s}) of a run from its loaded checkpoint.
+    """Measure (exponent, {sample_s, byte_s, call_s, step_s, save_s, state_bytes}) of a run from its loaded checkpoint.
 
     The size of an exchange grows with the samples of its update to the power of ``exponent``. A gradient takes
     ``sample_s`` per sample and epoch, ``call_s`` per minibatch and ``byte_s`` per byte of its exchange, the optimizer
-    ``step_s`` per byte, and a save ``save_s`` per byte.
+    ``step_s`` per byte, and a save ``save_s`` per byte. ``state_bytes``: of an env, the mean.
     """
     config = dataclasses.replace(saved_run.config_of(path, facts), envs_per_rank=envs_per_rank)
     env_spec = saved_run.env_spec_of(config, arrays, facts)
@@ -49,7 +49,8 @@ def probe(path, arrays, facts, envs_per_rank):
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
     anneal = annealing(config, counters.anneal_steps)
     learned = learning(policy, config, rounds[0], anneal)
-    return growth(policy, rounds), {**learned, "save_s": saving(arrays, os.path.dirname(path))}
+    size = int(np.mean([sum(array.nbytes for array in own.values()) for own, _ in states.values()]))
+    return growth(policy, rounds), {**learned, "save_s": saving(arrays, os.path.dirname(path)), "state_bytes": size}
 
 
 def growth(policy, rounds):
