@@ -5,21 +5,20 @@ from ale_py import Action
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import nearest
 from pg_mpi.config.random_streams import CALIBRATION, stream
+from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.atari import NOOP, AtariGame
 from pg_mpi.env.calibration import find_actions
 
 CODES = {name: action.value for name, action in Action.__members__.items()}
 
 
-def choose(
-    actions: str, env_id: str, frame_skip: int, mode: int | None = None, difficulty: int | None = None
-) -> list[int]:
+def choose(config: TrainConfig) -> list[int]:
     """Return the ALE codes that ``--actions`` selects. Raises ``UsageError`` for an unknown or repeated name."""
-    if actions == "minimal":
-        return AtariGame(env_id, stream(0, CALIBRATION)).actions
-    if actions != "pair":
-        return _named(actions)
-    codes = find_actions(env_id, frame_skip, mode, difficulty)
+    if config.actions == "minimal":
+        return AtariGame(config.env_id, stream(0, CALIBRATION)).actions
+    if config.actions != "pair":
+        return _named(config.actions)
+    codes = find_actions(config.env_id, config.frame_skip, config.mode, config.difficulty)
     return [code for code in codes if code != NOOP][:2]
 
 

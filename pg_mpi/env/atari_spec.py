@@ -87,11 +87,10 @@ def check(config: TrainConfig) -> None:
 def make_spec(config: TrainConfig) -> AtariSpec:
     """Calibrate the game of ``config`` (seconds of play). Raises ``UsageError`` for an unknown game or action."""
     registry.encoder_class(config.features)
-    version = config.mode, config.difficulty
-    codes = action_set.choose(config.actions, config.env_id, config.frame_skip, *version)
+    codes = action_set.choose(config)
     if len(codes) < 2:
         raise UsageError(f"--actions {config.actions} gives fewer than two actions of {config.env_id}: use minimal")
-    scene, active = find_scene(config.env_id, config.frame_skip, *version)
+    scene, active = find_scene(config.env_id, config.frame_skip, config.mode, config.difficulty)
     return AtariSpec(scene, codes, float(active))
 
 

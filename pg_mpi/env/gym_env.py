@@ -125,10 +125,9 @@ class GymEnv:
         if numbers.shape != self._spaces.shape:
             raise RunError(f"{self._env_id} gave an observation of shape {numbers.shape}, not {self._spaces.shape}")
         numbers = numbers.ravel()
-        if not np.isfinite(numbers.sum()):  # a single call if all are finite
-            where = np.flatnonzero(~np.isfinite(numbers))
-            if len(where):
-                raise RunError(f"{self._env_id} gave an observation with {numbers[where[0]]} at index {where[0]}")
+        if not np.isfinite(numbers).all():
+            where = int(np.flatnonzero(~np.isfinite(numbers))[0])
+            raise RunError(f"{self._env_id} gave an observation with {numbers[where]} at index {where}")
         return numbers
 
     def _one_hot(self, observation: Any) -> NDArray[np.float32]:

@@ -14,13 +14,7 @@ def discounted_returns(rewards: ArrayLike, ends: ArrayLike, gamma: float) -> Flo
 
     Source: Karpathy, "Deep Reinforcement Learning: Pong from Pixels" (2016), where a point ends the sum.
     """
-    rewards, ends = np.asarray(rewards, dtype=float), np.asarray(ends, dtype=bool)
-    returns, running = np.empty(len(rewards)), 0.0
-    steps = zip(rewards.tolist()[::-1], ends.tolist()[::-1])
-    for t, (reward, end) in enumerate(steps, start=1):
-        running = reward if end else reward + gamma * running
-        returns[-t] = running
-    return returns
+    return generalised_advantages(rewards, np.zeros(np.shape(rewards)), ends, 0.0, gamma, 1.0).copy()
 
 
 def standardise(returns: Floats) -> Floats:

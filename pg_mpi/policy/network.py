@@ -21,19 +21,18 @@ class SparseNetwork:
         floor: (width,), lower bound of each unit.
 
     Attributes:
-        bias: (width,), or None; last: (width, A + 1), whose last column is the value's; last_bias: (A + 1,), or None.
-            Set by ``load``.
+        bias: (width,); last: (width, A + 1), whose last column is the value's; last_bias: (A + 1,). Set by ``load``.
     """
 
-    bias: Floats | None
+    bias: Floats
     last: Floats
-    last_bias: Floats | None
+    last_bias: Floats
 
     def __init__(self, table: Floats, floor: Floats) -> None:
         self.table, self._floor = table, floor
         self._ones = np.ones(len(table), dtype=table.dtype)
 
-    def load(self, last: Floats, bias: Floats | None, last_bias: Floats | None) -> None:
+    def load(self, last: Floats, bias: Floats, last_bias: Floats) -> None:
         """Set the parameters after the table."""
         self.last, self.bias, self.last_bias = last, bias, last_bias
 
@@ -49,12 +48,10 @@ class SparseNetwork:
             units = np.empty((len(observations), self.table.shape[1]), dtype=self.table.dtype)
             for total, active in zip(units, observations):
                 self._sum(active, total)
-        if self.bias is not None:
-            units += self.bias
+        units += self.bias
         np.maximum(units, self._floor, out=units)
         outputs = units.dot(self.last)
-        if self.last_bias is not None:
-            outputs += self.last_bias
+        outputs += self.last_bias
         return [outputs.tolist()] if units.ndim == 1 else outputs.tolist()
 
     def sample(

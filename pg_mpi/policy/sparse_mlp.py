@@ -76,10 +76,12 @@ class SparseMLP:
     def views(self, vector: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return views of a flat vector: first (rows, width), heads (hidden, outputs), hidden bias, head bias.
 
-        The vector may have any number of rows. The biases are empty if the policy has none.
+        The vector may have any number of rows. The biases are new zeros if the policy has none.
         """
         sizes = [vector.size - self.tail, self.hidden * len(self._spread), self.hidden]
         first, heads, bias, head_bias = np.split(vector, np.cumsum(sizes))
+        if self._plain:
+            bias, head_bias = np.zeros(self.hidden, vector.dtype), np.zeros(len(self._spread), vector.dtype)
         return first.reshape(-1, self.width), heads.reshape(self.hidden, -1), bias, head_bias
 
     def initialise(self, rng: np.random.Generator) -> None:
@@ -107,11 +109,7 @@ class SparseMLP:
         first, _, bias, head_bias = self.views(self.theta)
         if self._signed:
             network.table[rows], network.table[rows + self.rows] = first[rows], -first[rows]
-        last = self._last_layer(self.theta)
-        if self._plain:
-            network.load(last, None, None)
-        else:
-            network.load(last, self._wide(bias), head_bias @ self._spread)
+        network.load(self._last_layer(self.theta), self._wide(bias), head_bias @ self._spread)
 
     def _wide(self, bias: Floats) -> Floats:
         """Return the hidden bias and zeros for the direct connections: (width,)."""
@@ -148,12 +146,10 @@ class SparseMLP:
         """
         first, _, bias, head_bias = self.views(theta)
         units = x @ first
-        if not self._plain:
-            units += self._wide(bias)
+        units += self._wide(bias)
         np.maximum(units, self._floor, out=units)
         outputs: Floats = units @ self._last_layer(theta)
-        if not self._plain:
-            outputs += head_bias @ self._spread
+        outputs += head_bias @ self._spread
         return outputs, units
 
     def backward(self, theta: Floats, x: csr_matrix, hidden: Floats, d_outputs: Floats, out: Floats) -> None:
@@ -163,9 +159,8 @@ class SparseMLP:
         d_first, d_heads, d_bias, d_head_bias = self.views(out)
         d_first[...] = x.T @ d_units
         d_heads[...] = hidden[:, : self.hidden].T @ d_outputs @ self._spread.T
-        if not self._plain:
-            d_bias[...] = d_units[:, : self.hidden].sum(axis=0)
-            d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
+        d_bias[...] = d_units[:, : self.hidden].sum(axis=0)
+        d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
 
     def products(self, x: csr_matrix, hidden: Floats, outputs: int) -> int:
         """Return the number of multiplications in the forward pass of a batch."""

@@ -27,7 +27,7 @@ def config_of(name, *flags):
 
 def test_preference_is_added_to_the_logits_and_log_probs():
     network = SparseNetwork(np.array([[0.5], [1.0]]), np.zeros(1))
-    network.load(np.array([[1.0, 2.0, -1.0, 7.0]]), None, None)
+    network.load(np.array([[1.0, 2.0, -1.0, 7.0]]), np.zeros(1), np.zeros(4))
     preferences, observations = ([0.0, -3.0, 2.0], None), [np.array([0]), np.array([1])]
     logits = np.array([[0.5, 1.0, -0.5], [1.0, 2.0, -1.0]]) + [preferences[0], [0.0] * 3]
     log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
