@@ -13,7 +13,6 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from pg_mpi.config.errors import system_faults, warn
@@ -132,10 +131,16 @@ def unless_missing() -> Iterator[None]:
 def make_folder(path: str) -> None:
     """Make a folder and its parents, if they are missing. Their names are durable."""
     path = os.path.abspath(path)
-    new = list(itertools.takewhile(lambda folder: not is_folder(folder), [path, *map(str, Path(path).parents)]))
-    os.makedirs(path, exist_ok=True)
-    for folder in reversed(new):
-        sync_folder(os.path.dirname(folder))
+    if is_folder(path):
+        return
+    parent = os.path.dirname(path)
+    make_folder(parent)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not is_folder(path):  # else another process made it
+            raise
+    sync_folder(parent)
 
 
 def sync_folder(folder: str) -> None:

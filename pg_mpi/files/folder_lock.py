@@ -34,8 +34,12 @@ class FolderLock:
             raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
         if refused:
             warn(f"{folder} is on a file system without locks: a second trainer there would take the folder over")
-        os.ftruncate(self._file.fileno(), 0)
-        os.write(self._file.fileno(), f"{self._name}\n".encode())
+        try:
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"{self._name}\n".encode())
+        except OSError:
+            self.close()
+            raise
 
     def _read_name(self) -> str:
         """The last name in the file: without locks, two trainers that start together write both."""
@@ -91,7 +95,7 @@ def _lock_for(path: str, patience: float) -> tuple[IO[str], int]:
     file = open(path, "a+", encoding="utf-8", opener=no_link)  # noqa: SIM115 held as long as the lock
     deadline = time.monotonic() + patience
     while (refused := _lock(file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.05)
     return file, refused
 
 

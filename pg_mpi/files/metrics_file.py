@@ -71,8 +71,10 @@ def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
     with system_faults(f"{path} cannot be read", "make it readable, or copy it"):
         lines = list(_lines(path))
     if not any(lines):
+        damaged = f", but {len(lines)} damaged" if lines else ""
         raise UsageError(
-            f"no line of metrics in {path}: give a run folder, such as runs/pong-default-s0, after its first update"
+            f"no line of metrics in {path}{damaged}: train until the first update is over, and give the run folder, "
+            "such as runs/pong-default-s0"
         )
     return [line for line in lines if line is not None], lines.count(None)
 

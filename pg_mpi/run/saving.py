@@ -4,6 +4,7 @@ It is one file by rank 0, or first a part by the first rank of each group: see `
 before an evaluation and at the end of a start.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import RunError, system_faults, warn
+from pg_mpi.config.errors import RunError, SystemFault, system_faults, warn
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
@@ -29,13 +30,20 @@ def choose_group(world: Collectives, config: TrainConfig, hosts: int, folder: Ru
     group = group_size(config, world.size, hosts)
     if group >= world.size:
         return world.size
-    starts: list[dict[str, Any]] = world.on_root(folder.starts)
-    unseen = world.rank % group == 0 and (not starts or folder.starts() != starts)
+    starts: list[dict[str, Any]] = world.on_root(_starts, folder)
+    unseen = world.rank % group == 0 and (not starts or _starts(folder) != starts)
     if not world.any(unseen)[0]:
         return group
     if world.rank == 0:
         warn(f"not all hosts see {folder.path}: rank 0 writes the checkpoints for all")
     return world.size
+
+
+def _starts(folder: RunFolder) -> list[dict[str, Any]]:
+    """The starts in ``config.json``; none if it cannot be read."""
+    with contextlib.suppress(SystemFault):
+        return folder.starts()
+    return []
 
 
 class Saving:

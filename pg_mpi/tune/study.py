@@ -136,10 +136,9 @@ class Study:
         return trial
 
     def _of_slot(self) -> "dict[int, FrozenTrial]":
-        """Trials by slot; the newest where a job killed in ``_ask`` has left several."""
-        names, trials = self.dimensions.keys(), self._study.get_trials(deepcopy=False)
-        whole = [trial for trial in trials if "slot" in trial.user_attrs and names <= trial.params.keys()]
-        return {trial.user_attrs["slot"]: trial for trial in whole}
+        """Trials by slot. A job killed in ``_ask`` leaves one without."""
+        trials = self._study.get_trials(deepcopy=False)
+        return {trial.user_attrs["slot"]: trial for trial in trials if "slot" in trial.user_attrs}
 
     def report(self, part: int, score: float) -> bool:
         """Report the score after ``part`` of ``PARTS`` of the budget; return whether to prune the trial."""

@@ -39,7 +39,7 @@ def table(rows):
     """Format the rows as text: speeds, then the phase shares of the mean and of the slowest rank."""
     speeds = [{name: row[name] for name in ("ranks", "efficiency", *NUMBERS)} for row in rows]
     shares = [
-        {"ranks": row["ranks"], "of rank": of, **dict.fromkeys(row["phase_share"]), **row[key]}
+        {"ranks": row["ranks"], "of rank": of, **{name: row[key].get(name) for name in rows[0]["phase_share"]}}
         for row in rows
         for of, key in (("mean", "phase_share"), ("slowest", "phase_max_share"))
     ]

@@ -31,7 +31,7 @@ def parser():
     p = cli.parser("scaling.score.games", __doc__.splitlines()[0])
     cli.add_option(p, "--games", "ID,ID", None, "Gymnasium ids", DEFAULT)
     cli.add_option(p, "--preset", None, None, "preset of the training", "default")
-    cli.add_option(p, "--seeds", None, spans, "FIRST-LAST", "0-2")
+    cli.add_option(p, "--seeds", None, spans, "numbers or ranges with commas", "0-2")
     cli.add_option(p, "--limit", None, duration, "training time of each run", "00:10:00")
     cli.add_option(p, "--target", None, real(), "stop earlier at this mean of the last 100 games")
     cli.add_option(p, "--played", None, integer(), "games played to score a policy", 30)

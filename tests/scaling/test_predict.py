@@ -195,7 +195,7 @@ def test_prediction_from_a_real_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text, message", [('{"update": 1}\n', "is not of this version"), ("{\n", "no line of"), ("", "no line of")]
+    "text, message", [('{"update": 1}\n', "is not of this version"), ("{\n", "but 1 damaged"), ("", "no line of")]
 )
 def test_bad_metrics_are_refused_with_one_line(tmp_path, text, message):
     (tmp_path / "metrics.jsonl").write_text(text)

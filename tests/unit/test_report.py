@@ -135,17 +135,17 @@ def test_content_of_run_folders_is_escaped(tmp_path):
 
 
 BAD = {
-    "no such run": (["nowhere"], "no line of metrics in nowhere/metrics.jsonl: give a run folder, such as"),
-    "a file": (["good/metrics.jsonl"], "no line of metrics in good/metrics.jsonl/metrics.jsonl: give"),
-    "no metrics": (["empty"], "no line of metrics in empty/metrics.jsonl: give"),
-    "the folder of runs": (["."], "no line of metrics in ./metrics.jsonl: give"),
+    "no such run": (["nowhere"], "no line of metrics in nowhere/metrics.jsonl: train until the first update"),
+    "a file": (["good/metrics.jsonl"], "no line of metrics in good/metrics.jsonl/metrics.jsonl: train"),
+    "no metrics": (["empty"], "no line of metrics in empty/metrics.jsonl: train"),
+    "the folder of runs": (["."], "no line of metrics in ./metrics.jsonl: train"),
     "no argument": ([], "the following arguments are required: RUN"),
     "unknown flag": (["good", "--jsn"], "unknown argument --jsn (did you mean --json?): see --help"),
     "out": (["good", "--out", "good/config.json"], "--out must end with .html, not 'good/config.json'"),
     "unwritable": (["good", "--out", "none/a.html"], "the report none/a.html cannot be written (No such file or dir"),
     "a folder": (["good", "--out", "folder.html"], "the report folder.html cannot be written (Is a directory): give"),
-    "cut": (["cut"], "no line of metrics in cut/metrics.jsonl: give"),
-    "foreign": (["foreign"], "no line of metrics in foreign/metrics.jsonl: give"),
+    "cut": (["cut"], "no line of metrics in cut/metrics.jsonl: train"),
+    "foreign": (["foreign"], "no line of metrics in foreign/metrics.jsonl, but 1 damaged: train"),
 }
 
 

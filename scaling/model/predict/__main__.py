@@ -68,7 +68,7 @@ def main(argv):
 
 def runs_of(args):
     """Folders of the runs to predict from. Raises ``UsageError``."""
-    if args.run:
+    if args.sweep is None:
         return [args.run]
     base = args.base
     runs = sorted(map(str, Path(args.sweep).glob(f"run-{base:06d}-*")))
