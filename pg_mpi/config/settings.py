@@ -99,18 +99,18 @@ class TrainConfig:
     hidden: int = _setting(64, integer(), "hidden units")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(1.4e-3, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         4_000_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 4 times; "
+        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 16 times; "
         "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
     update_epochs: int = _setting(4, integer(), "passes over each update's samples")
     minibatch_size: int = _setting(
-        2048,
+        512,
         integer(),
         "samples per exchange, over all ranks; more with --max-minibatches of them; a smaller rollout is one minibatch",
     )
@@ -118,7 +118,7 @@ class TrainConfig:
         8,
         integer(),
         "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
-        "rate with their root, up to twice",
+        "rate with their root, up to 4 times",
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")

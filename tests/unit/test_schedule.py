@@ -30,11 +30,11 @@ def test_annealing_is_linear(gone, factor):
     "settings, samples, count, size",
     [
         ({}, 128, 1, 1.0),
-        ({}, 6000, 3, 1.0),
-        ({}, 16_384, 8, 1.0),
-        ({}, 49_152, 8, 3.0),
-        ({}, 1_048_576, 8, 64.0),
-        ({"max_minibatches": 100_000}, 1_048_576, 512, 1.0),
+        ({}, 1600, 3, 1.0),
+        ({}, 4096, 8, 1.0),
+        ({}, 16_384, 8, 4.0),
+        ({}, 1_048_576, 8, 256.0),
+        ({"max_minibatches": 100_000}, 1_048_576, 2048, 1.0),
         ({"minibatch_size": 524_288}, 1_048_576, 2, 1.0),
     ],
 )
@@ -42,22 +42,22 @@ def test_minibatches_grow_once_an_epoch_has_8(settings, samples, count, size):
     config = TrainConfig(**settings)
     assert minibatches(config, samples) == count
     assert growth(config, samples) == size
-    if samples >= 2048:
+    if samples >= 512:
         assert samples / count / config.minibatch_size == pytest.approx(size, rel=0.1)
-    assert rate_factor(config, samples) == min(2.0, size**0.5)
+    assert rate_factor(config, samples) == min(4.0, size**0.5)
 
 
 def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
     """Rounds of changing length, as with ``--sync episode``; 4 epochs of minibatches."""
     sums = []
-    for envs in (16, 64, 1024):
+    for envs in (4, 64, 1024):
         counters, config, rates = Counters(), TrainConfig(anneal_timesteps=1_000_000), 0.0
         while (factor := annealing(config, counters.anneal_steps)) > 0.1:
             samples = envs * (256 + 64 * (counters.update % 8))
             counters.add(samples, 0, [], 0, annealed(config, samples))
             rates += 4 * minibatches(config, samples) * (factor * rate_factor(config, samples)) ** 2
         sums.append(rates)
-    assert sums == pytest.approx([0.37 * 4 * 1_000_000 / 2048] * 3, rel=0.1)
+    assert sums == pytest.approx([0.37 * 4 * 1_000_000 / 512] * 3, rel=0.1)
     restored = Counters()
     restored.restore(counters.state())
     assert restored.anneal_steps == counters.anneal_steps < counters.env_steps
