@@ -57,13 +57,15 @@ def _paired(values, others):
 
 def table(result):
     """Format the result as text."""
-    columns = ("label", "sps", "us_per_step", "cost_us", "share", "spread")
+    columns = {"part": "label", "steps/s": "sps", "µs/step": "us_per_step", "its µs": "cost_us", "of emulator": "share"}
     lines = [
         f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
         + (": they share cores" if result["ranks"] > result["cores"] else ""),
         f"medians of {result['repeats']} repeats, {result['seconds']:g} s each; steps/s of all ranks, µs of one rank",
         "",
-        aligned([{name: row[name] for name in columns} for row in result["parts"]]),
+        aligned(
+            [{head: row[name] for head, name in columns.items()} | {"spread": row["spread"]} for row in result["parts"]]
+        ),
         "",
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
         f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "
