@@ -95,7 +95,7 @@ def _lock_for(path: str, patience: float) -> tuple[IO[str], int]:
     file = open(path, "a+", encoding="utf-8", opener=no_link)  # noqa: SIM115 held as long as the lock
     deadline = time.monotonic() + patience
     while (refused := _lock(file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.01)
     return file, refused
 
 

@@ -72,10 +72,7 @@ def read_lines(path: str) -> tuple[list[dict[str, Any]], int]:
         lines = list(_lines(path))
     if not any(lines):
         damaged = f", but {len(lines)} damaged" if lines else ""
-        raise UsageError(
-            f"no line of metrics in {path}{damaged}: train until the first update is over, and give the run folder, "
-            "such as runs/pong-default-s0"
-        )
+        raise UsageError(f"no line of metrics in {path}{damaged}: train until the first update and give the run folder")
     return [line for line in lines if line is not None], lines.count(None)
 
 

@@ -37,8 +37,10 @@ def summary(results):
 
 def table(rows):
     """Format the rows as text: speeds, then the phase shares of the mean and of the slowest rank."""
-    names = ("ranks", "steps/s", "efficiency", *NUMBERS[1:])
-    speeds = [{name: (row | {"steps/s": row["sps"]})[name] for name in names} for row in rows]
+    speeds = [
+        {"ranks": row["ranks"], "steps/s": row["sps"]} | {name: row[name] for name in ("efficiency", *NUMBERS[1:])}
+        for row in rows
+    ]
     shares = [
         {"ranks": row["ranks"], "of rank": of, **{name: row[key].get(name) for name in rows[0]["phase_share"]}}
         for row in rows

@@ -57,15 +57,14 @@ def _paired(values, others):
 
 def table(result):
     """Format the result as text."""
-    columns = {"part": "label", "steps/s": "sps", "µs/step": "us_per_step", "its µs": "cost_us", "of emulator": "share"}
+    columns = {"part": "label", "steps/s": "sps", "µs/step": "us_per_step"}
+    columns |= {"its µs": "cost_us", "of emulator": "share", "spread": "spread"}
     lines = [
         f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
         + (": they share cores" if result["ranks"] > result["cores"] else ""),
         f"medians of {result['repeats']} repeats, {result['seconds']:g} s each; steps/s of all ranks, µs of one rank",
         "",
-        aligned(
-            [{head: row[name] for head, name in columns.items()} | {"spread": row["spread"]} for row in result["parts"]]
-        ),
+        aligned([{head: row[name] for head, name in columns.items()} for row in result["parts"]]),
         "",
         f"play is {result['play_ratio']:.1%} and training {result['ratio']:.1%} of the emulator's speed; by "
         f"the fastest measurement of each, least affected by other load, {result['fastest']['play_ratio']:.1%} and "
