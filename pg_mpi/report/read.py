@@ -65,7 +65,7 @@ def _run(path: str, name: str) -> Run:
     notes = [f"damaged lines of metrics.jsonl are left out: {damaged}"] if damaged else []
     files = {each: _content(path, each, notes) for each in ("config.json", "ranks.json", "evaluation.json", "DONE")}
     ranks = files["ranks.json"]
-    by_rank, is_last = "phase_s" in ranks, ranks.get("start") == columns["restarts"][-1]
+    by_rank, is_last = "phase_s" in ranks, ranks.get("start") == columns["restarts"][-1].item()
     waits = _waits(ranks.get("phase_s" if by_rank else "quantiles_s") if is_last else None)
     return Run(name, path, columns, files, waits, by_rank, notes)
 

@@ -232,6 +232,8 @@ def test_waiting_of_an_earlier_start_is_left_out(tmp_path):
     assert read.runs([str(folder)])[0].waits.tolist() == [0.1, 0.2]
     write_lines(folder, [line(1), line(2, restarts=1)])
     assert not len(read.runs([str(folder)])[0].waits)
+    write(folder / "ranks.json", {"start": [], "phase_s": {"wait": [1.0]}})
+    assert not len(read.runs([str(folder)])[0].waits)
 
 
 def test_missing_matplotlib_is_refused_with_a_remedy(tmp_path):
