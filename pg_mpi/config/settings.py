@@ -112,13 +112,14 @@ class TrainConfig:
     minibatch_size: int = _setting(
         512,
         integer(),
-        "samples per exchange, over all ranks; more with --max-minibatches of them; a smaller rollout is one minibatch",
+        "samples per exchange, over all ranks; up to 4 times as many while the gradient is noisy, and more with "
+        "--max-minibatches of them; a smaller rollout is one minibatch",
     )
     max_minibatches: int = _setting(
         8,
         integer(),
-        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
-        "rate with their root, up to 4 times",
+        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks; the learning rate "
+        "grows with the root of their size, up to 4 times",
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")

@@ -7,9 +7,12 @@ samples and over all n of a minibatch give both:
 
     |G|^2 = (|s|^2 - sum_i |s_i|^2) / (n^2 - sum_i n_i^2)        tr(S) = (sum_i |s_i|^2 - sum_i n_i^2 |G|^2) / n
 
-The estimates of one update are noisy: divide the mean of ``grad_variance`` over many by that of ``grad_signal``.
+The estimates of one update are noisy: ``NoiseScale`` divides the mean of tr(S) over many by that of |G|^2.
 Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.
 """
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from pg_mpi.config.array_types import Floats
 from pg_mpi.learning.dot_products import dot
 from pg_mpi.learning.reproducible_sum import on_grid
 from pg_mpi.mpi.interface import Collectives
+
+UPDATES = 100  # the newest that count for the noise scale
 
 
 class GradientNoise:
@@ -52,3 +57,37 @@ class GradientNoise:
             return {"grad_signal": None, "grad_variance": None}
         signal = ((norm * n) ** 2 - squares) / (n * n - counts)
         return {"grad_signal": float(signal), "grad_variance": float(squares - counts * signal) / n}
+
+
+class NoiseScale:
+    """The gradient noise scale over the newest updates. Equal on all ranks."""
+
+    def __init__(self) -> None:
+        self._updates, self._signal, self._variance = 0, 0.0, 0.0
+
+    def add(self, grad_signal: float | None, grad_variance: float | None) -> None:
+        """Take in the ``GradientNoise.metrics`` of an update. Without finite numbers nothing changes."""
+        if grad_signal is None or grad_variance is None or not math.isfinite(grad_signal + grad_variance):
+            return
+        self._updates += 1
+        share = max(1 / self._updates, 1 / UPDATES)
+        self._signal += share * (grad_signal - self._signal)
+        self._variance += share * (grad_variance - self._variance)
+
+    @property
+    def samples(self) -> float:
+        """The noise scale in samples: infinite if there is no signal, 0 before the first estimate."""
+        if not self._updates:
+            return 0.0
+        return self._variance / self._signal if self._signal > 0 else math.inf
+
+    def state(self) -> list[float]:
+        """State for a checkpoint: a JSON-able list."""
+        return [self._updates, self._signal, self._variance]
+
+    def restore(self, state: Sequence[float]) -> None:
+        """Continue from ``state``. Raises ``TypeError`` or ``ValueError`` for a malformed one."""
+        updates, signal, variance = state
+        self._updates, self._signal, self._variance = int(updates), float(signal), float(variance)
+        if updates < 0 or not math.isfinite(self._signal + self._variance):
+            raise ValueError(f"{state} is no noise scale")

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from pg_mpi.config.array_types import Floats
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import discounted_returns
+from pg_mpi.learning.gradient_noise import NoiseScale
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.reproducible_sum import on_grid, summed
 from pg_mpi.learning.sample_groups import SampleGroup
+from pg_mpi.learning.schedule import Plan
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy.interface import Network
@@ -36,6 +38,7 @@ class Learner:
         exchanges, bytes_exchanged: totals of the run.
         skipped: updates of the run with a non-finite gradient; ``skipped_in_row``: the newest consecutive ones.
         flops: floating-point operations of this rank's gradients since it started.
+        noise_scale: the gradient noise scale.
         touched: int64, the parameter rows of the newest update.
         kept: ``counters`` after the newest complete update.
     """
@@ -58,10 +61,11 @@ class Learner:
         self._config, self._world, self._phases = config, world, phases
         self._optimizer_step = make_step(store, world, phases, group)
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
+        self.noise_scale = NoiseScale()
         self.kept = self.counters()
 
     def update(
-        self, groups: list[SampleGroup], anneal: float, rate: float, confirm: Callable[[], object] = lambda: None
+        self, groups: list[SampleGroup], plan: Plan, confirm: Callable[[], object] = lambda: None
     ) -> dict[str, Any]:
         """Run one update on this round's samples. A rank may have none.
 
@@ -69,7 +73,7 @@ class Learner:
 
         Args:
             groups: this rank's.
-            anneal, rate: factors on the entropy bonus and on the learning rate.
+            plan: see ``schedule.plan``.
             confirm: called after the last exchange, before the policy changes. If it raises, only the counters have
                 changed; ``restore(kept)`` resets them.
 
@@ -83,14 +87,14 @@ class Learner:
         with self._phases("gradient"):
             for source in self.sources:
                 source.restrict(rows)
-        buffers = self._store.open(rows, anneal, rate)
+        buffers = self._store.open(rows, plan)
         self._optimizer_step.open(buffers)
         for source in self.sources:
             source.learn(buffers, self.step)
         metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
-        metrics |= buffers.noise.metrics(self._world)
+        metrics |= (noise := buffers.noise.metrics(self._world))
         seen = self._seen(groups)
         confirm()
         with self._phases("optimizer"):
@@ -98,6 +102,7 @@ class Learner:
         self.flops += buffers.flops
         self.skipped += buffers.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if buffers.skipped else 0
+        self.noise_scale.add(**noise)
         self.kept = self.counters()
         for source in self.sources:
             source.finish()
@@ -128,7 +133,8 @@ class Learner:
 
     def counters(self) -> dict[str, int]:
         """Counters for a checkpoint: a JSON-able dict."""
-        return {name: getattr(self, name) for name in self._COUNTERS} | {"steps": self.optimizer.steps}
+        own = {name: getattr(self, name) for name in self._COUNTERS}
+        return own | {"steps": self.optimizer.steps, "noise": self.noise_scale.state()}
 
     def restore(self, counters: Mapping[str, Any]) -> None:
         """Continue from ``counters``."""
@@ -138,6 +144,7 @@ class Learner:
         self.optimizer.steps = found.pop("steps")
         for name, count in found.items():
             setattr(self, name, count)
+        self.noise_scale.restore(counters.get("noise", (0, 0.0, 0.0)))  # earlier checkpoints lack it
         self.kept = self.counters()
 
     def _touched_rows(self) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.dot_products import dot, dot_of_blocks
 from pg_mpi.learning.optimizer import Optimizer, clip, forget
 from pg_mpi.learning.reproducible_sum import FINE, refuse
+from pg_mpi.learning.schedule import Plan
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.policy.interface import Network, Policy
 from pg_mpi.policy.running_norm import RunningNorm
@@ -32,17 +33,13 @@ class ParameterStore:
         self.exact = config.reproducible
         self._dot = dot_of_blocks if shared or config.reproducible else dot
 
-    def open(self, rows: NDArray[np.int64], anneal: float, rate: float) -> UpdateBuffers:
-        """Copy the parameters and the optimizer's state on ``rows`` into ``UpdateBuffers``.
-
-        ``anneal``, ``rate``: factors on the entropy bonus and on the learning rate.
-        """
+    def open(self, rows: NDArray[np.int64], plan: Plan) -> UpdateBuffers:
+        """Copy the parameters and the optimizer's state on ``rows`` into ``UpdateBuffers``."""
         theta = self.policy.take(self.policy.theta, rows)
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
         forget(state)
-        config = self._config
-        rate, ent_coef = config.learning_rate * rate, config.ent_coef * anneal
-        return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, config.reproducible)
+        rate, ent_coef = self._config.learning_rate * plan.rate, self._config.ent_coef * plan.anneal
+        return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, self.exact, plan.minibatches)
 
     def step(self, buffers: UpdateBuffers, limit: float) -> float:
         """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its norm.

@@ -10,7 +10,6 @@ from pg_mpi.learning.batch_source import BatchSource
 from pg_mpi.learning.gradient_source import Step
 from pg_mpi.learning.reproducible_sum import on_grid, summed
 from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
-from pg_mpi.learning.schedule import minibatches
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.policy import losses
@@ -56,16 +55,13 @@ class Clipped(RoundSource):
     def learn(self, buffers: UpdateBuffers, step: Step) -> None:
         """See ``GradientSource``."""
         config, batches = self._config, self._batches
-        n = sum(len(batch.actions) for batch in batches)
-        total = int(self._world.sum_(np.array([n]))[0])
-        count = minibatches(config, total)
         for _ in range(config.update_epochs):
             with self._phases("gradient"):
                 for batch in batches:
                     batch.estimate(config)
             standardise_over_ranks(batches, self._world, config.reproducible)
-            parts = [group.minibatches(count) for group in self._groups]
-            for k in range(count):
+            parts = [group.minibatches(buffers.minibatches) for group in self._groups]
+            for k in range(buffers.minibatches):
                 samples = 0
                 with self._phases("gradient"):
                     for batch, part in zip(batches, parts):

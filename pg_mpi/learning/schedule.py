@@ -1,5 +1,6 @@
-"""What follows from the run's size and age: the number of minibatches, the learning rate, annealing."""
+"""What follows from the run's size, age and gradient noise: the number of minibatches, the learning rate, annealing."""
 
+import dataclasses
 import math
 
 from pg_mpi.config.settings import TrainConfig
@@ -7,40 +8,51 @@ from pg_mpi.learning.round_length import whole_games
 
 ANNEALED = 0.1  # final factor
 FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
+NOISE_SHARE = 8.0  # minibatches grow while they are smaller than this part of the gradient noise scale
+NOISE_GROWTH = 4.0  # largest factor of this growth
 
 
-def minibatches(config: TrainConfig, samples: int) -> int:
-    """Number of minibatches of an epoch over a round of ``samples`` samples of all ranks."""
-    return min(config.max_minibatches, max(1, round(samples / config.minibatch_size)))
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How one update learns.
+
+    Args:
+        minibatches: of an epoch.
+        anneal: factor on the entropy bonus; ``rate``: on the learning rate.
+        progress: the steps of ``--anneal-timesteps`` that the round counts for.
+    """
+
+    minibatches: int
+    anneal: float = 1.0
+    rate: float = 1.0
+    progress: float = 0.0
 
 
-def growth(config: TrainConfig, samples: int) -> float:
-    """Factor by which the minibatches of a round of ``samples`` samples exceed ``--minibatch-size``, at least 1."""
-    if whole_games(config):
-        return 1.0
-    return max(1.0, samples / (config.minibatch_size * config.max_minibatches))
+def plan(config: TrainConfig, samples: int, noise_scale: float = 0.0, anneal_steps: float = 0.0) -> Plan:
+    """The ``Plan`` of an update on a round of ``samples`` samples of all ranks.
 
-
-def rate_factor(config: TrainConfig, samples: int) -> float:
-    """Factor on the learning rate for a round of ``samples`` samples: the root of the ``growth``, at most ``FASTEST``.
-
+    Minibatches have ``--minibatch-size`` samples. They grow with the gradient noise scale, up to ``NOISE_GROWTH``
+    times, and further where an epoch would have more than ``--max-minibatches``. The learning rate grows as their root,
+    up to ``FASTEST`` times. Beyond that fewer steps count for the annealing, so that the sum of the squared learning
+    rates of all optimizer steps is the same: the time of the stochastic differential equation that Adam follows.
     Source: Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms" (2022).
+
+    Args:
+        noise_scale: in samples, 0 if unknown: ``NoiseScale.samples``.
+        anneal_steps: the sum of ``progress`` so far.
     """
-    return min(FASTEST, math.sqrt(growth(config, samples)))
-
-
-def annealed(config: TrainConfig, samples: int) -> float:
-    """The steps of ``--anneal-timesteps`` that a round of ``samples`` samples counts for.
-
-    All of them while ``rate_factor`` is the root of the growth, beyond it fewer, so that the sum of the squared
-    learning rates of all optimizer steps is the same: the time of the stochastic differential equation that Adam
-    follows (Malladi et al., 2022).
-    """
-    return samples * rate_factor(config, samples) ** 2 / growth(config, samples)
+    anneal = annealing(config, anneal_steps)
+    if whole_games(config):  # one step along the gradient of all games
+        return Plan(1, anneal, anneal, samples)
+    size = min(max(config.minibatch_size, noise_scale / NOISE_SHARE), config.minibatch_size * NOISE_GROWTH)
+    count = min(config.max_minibatches, max(1, round(samples / size)))
+    growth = max(1.0, samples / count / config.minibatch_size)
+    factor = min(FASTEST, math.sqrt(growth))
+    return Plan(count, anneal, anneal * factor, samples * factor**2 / growth)
 
 
 def annealing(config: TrainConfig, anneal_steps: float) -> float:
-    """Factor on the learning rate and the entropy bonus after ``anneal_steps`` steps as ``annealed`` counts them.
+    """Factor on the learning rate and the entropy bonus after ``anneal_steps`` steps as ``Plan.progress`` counts them.
 
     It falls linearly from 1 to ``ANNEALED`` over ``--anneal-timesteps`` and stays there; with 0 it is always 1.
     """

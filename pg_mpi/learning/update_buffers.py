@@ -17,6 +17,7 @@ class UpdateBuffers:
 
     Args:
         exact: whether sums must not depend on their order. The buffer is then float64, in units of 2^-FINE.
+        minibatches: of an epoch.
 
     Attributes:
         out: the gradient of one group, before ``take_in`` adds it.
@@ -33,6 +34,7 @@ class UpdateBuffers:
     ent_coef: float
     steps_before: int
     exact: bool = False
+    minibatches: int = 1
 
     def __post_init__(self) -> None:
         self.clear()

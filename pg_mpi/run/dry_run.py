@@ -13,6 +13,7 @@ from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.round_length import RoundLength, longest_round, whole_games
 from pg_mpi.learning.sample_groups import sample_groups
+from pg_mpi.learning.schedule import plan
 from pg_mpi.learning.self_imitation.replay_buffer import SIZE, TRANSITION
 from pg_mpi.mpi import thread_pinning
 from pg_mpi.mpi.world import World
@@ -66,5 +67,6 @@ def _one_round(config: TrainConfig, env_spec: EnvSpec) -> tuple[Learner, list[En
     steps = min(longest_round(config), max(1, MOST_STEPS // len(envs)))
     length = RoundLength(np.inf, 1) if whole_games(config) else RoundLength(steps, np.inf)
     played = Player(envs, env_spec.codes, config, phases).play(policy.expand(), length)
-    learner.update(sample_groups(played, envs, config, world, len(envs)), 1.0, 1.0)
+    samples = sum(trajectory.length for trajectory in played)
+    learner.update(sample_groups(played, envs, config, world, len(envs)), plan(config, samples))
     return learner, envs

@@ -22,7 +22,7 @@ from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.sample_groups import sample_groups
-from pg_mpi.learning.schedule import annealed, annealing, rate_factor
+from pg_mpi.learning.schedule import plan
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import clocks, thread_pinning
 from pg_mpi.mpi.signals import Stop
@@ -146,12 +146,12 @@ class Trainer:
         with self.phases("allreduce"):
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
-        anneal = annealing(self.config, self.counters.anneal_steps)
-        rate = anneal * rate_factor(self.config, counts.env_steps)
-        self._stats = self.learner.update(groups, anneal, rate, self._keep_in_memory)
+        noise = self.learner.noise_scale.samples
+        planned = plan(self.config, counts.env_steps, noise, self.counters.anneal_steps)
+        self._stats = self.learner.update(groups, planned, self._keep_in_memory)
         check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
-        done = annealed(self.config, counts.env_steps)
-        self.counters.add(counts.env_steps, counts.games, counts.recent.tolist(), counts.emulator_errors, done)
+        recent = counts.recent.tolist()
+        self.counters.add(counts.env_steps, counts.games, recent, counts.emulator_errors, planned.progress)
         self._saving.count_update()
         self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
         with self.phases("inference"):

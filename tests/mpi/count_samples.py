@@ -14,6 +14,7 @@ from pg_mpi.learning.optimizer import Adam
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import sample_groups
+from pg_mpi.learning.schedule import plan
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
 from pg_mpi.policy.custom_policy import CustomPolicy
@@ -71,7 +72,7 @@ def gradients_of(world, lengths, flags):
     envs = [SimpleNamespace(index=index, shuffle=np.random.default_rng([3, index])) for index in local]
     for _ in range(UPDATES):
         trajectories = [trajectory_of(samples[index]) for index in local]
-        learner.update(sample_groups(trajectories, envs, config, world, len(counts)), 1.0, 1.0)
+        learner.update(sample_groups(trajectories, envs, config, world, len(counts)), plan(config, counts.sum()))
     gradients = np.array(optimizer.gradients)
     assert len(set(world.gather_all(gradients.tobytes()))) == 1, "ranks differ"
     return gradients

@@ -14,6 +14,7 @@ from pg_mpi.learning.optimizer import Adam, RMSProp
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
+from pg_mpi.learning.schedule import plan
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi import process
 from pg_mpi.policy.sparse_mlp import SparseMLP
@@ -53,7 +54,8 @@ def run_case(world, method, distribution, group, out):
     learner = factory.make_learner(config, policy, world, PhaseTimer(), group, store)
     local = [make_trajectory(int(index)) for index in distribution.split("|")[world.rank].split(",") if index]
     samples = [SampleGroup(local, IdentityShuffle(), world.rank, world.size)]
-    stats = [learner.update(samples, 1.0, 1.0) for _ in range(2)]
+    played = plan(config, sum(LENGTHS[int(index)] for index in distribution.replace("|", ",").split(",") if index))
+    stats = [learner.update(samples, played) for _ in range(2)]
     weights = world.gather_all(policy.theta.tobytes() + store.optimizer.state.tobytes())
     assert len(set(weights)) == 1, "ranks differ"
     if world.rank == 0:

@@ -9,6 +9,7 @@ from pg_mpi.learning.optimizer import Adam
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
+from pg_mpi.learning.schedule import Plan
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.world import World
 from pg_mpi.policy.sparse_mlp import SparseMLP
@@ -53,10 +54,9 @@ def as_trajectory(rollout):
     return trajectory
 
 
-def config_of(samples, *flags):
-    """Return the ``TrainConfig`` of an update of ``samples`` samples."""
+def config_of(*flags):
+    """Return the ``TrainConfig`` of the updates."""
     options = {**COEFFICIENTS, "learning_rate": LEARNING_RATE, "ent_coef": ENT_COEF, "update_epochs": EPOCHS}
-    options["minibatch_size"] = samples // MINIBATCHES
     args = [str(word) for name, value in options.items() for word in ("--" + name.replace("_", "-"), value)]
     return parse_train(["--env-id", "ALE/Breakout-v5", *args, *flags])[0]
 
@@ -81,7 +81,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
     rng = np.random.default_rng(1)
     policy = SparseMLP(INPUTS, HIDDEN, ACTIONS, dtype=np.float64)
     policy.theta[...] = 0.5 * rng.normal(size=policy.theta.size)
-    config = config_of(sum(lengths), *flags)
+    config = config_of(*flags)
     store = ParameterStore(policy, Adam(policy.theta.size, dtype=np.float64), config)
     learner = factory.make_learner(config, policy, World(), PhaseTimer(), store=store)
 
@@ -100,7 +100,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
             SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, index, len(groups))
             for index, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        stats = learner.update(samples, bonus, rate)
+        stats = learner.update(samples, Plan(MINIBATCHES, bonus, rate))
 
         epochs = []
         for _ in range(EPOCHS):

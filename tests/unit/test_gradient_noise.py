@@ -1,12 +1,13 @@
 """The gradient noise scale, against gradients whose mean and covariance are known."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.learning.gradient_noise import GradientNoise
+from pg_mpi.learning.gradient_noise import GradientNoise, NoiseScale
 from pg_mpi.mpi.world import World
 from pg_mpi.run.trainer import Trainer
 
@@ -36,6 +37,31 @@ def test_one_group_says_nothing():
     noise.add_group(np.ones(3), 10)
     noise.add_whole(1.0, 10)
     assert noise.metrics(World()) == NOTHING
+
+
+def test_noise_scale_is_a_ratio_of_means_over_the_newest_updates():
+    scale = NoiseScale()
+    assert scale.samples == 0.0
+    scale.add(None, None)
+    scale.add(math.nan, 1.0)
+    assert scale.samples == 0.0
+    for signal, variance in [(3.0, 10.0), (-1.0, 30.0)]:
+        scale.add(signal, variance)
+    assert scale.samples == pytest.approx(20.0)
+    restored = NoiseScale()
+    restored.restore(scale.state())
+    for each in (scale, restored):
+        each.add(-2.5, 20.0)
+        assert each.samples == math.inf
+        for _ in range(1000):
+            each.add(2.0, 8.0)
+        assert each.samples == pytest.approx(4.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("state", [None, 3, [1, 2], [-1, 0.0, 0.0], [1, math.nan, 0.0], ["a", 0, 0], [1, 1, [2]]])
+def test_malformed_noise_scale_is_refused(state):
+    with pytest.raises((TypeError, ValueError)):
+        NoiseScale().restore(state)
 
 
 @pytest.mark.parametrize("flags, groups", [(["--reproducible"], 3), ([], 1)])

@@ -1,12 +1,14 @@
 """Annealing, the number of minibatches, and the advantages of a batch."""
 
+import math
+
 import numpy as np
 import pytest
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.round_length import longest_round
-from pg_mpi.learning.schedule import annealed, annealing, growth, minibatches, rate_factor
+from pg_mpi.learning.schedule import annealing, plan
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.policy.sparse_mlp import SparseMLP
 from pg_mpi.run.counters import Counters
@@ -30,7 +32,7 @@ def test_annealing_is_linear(gone, factor):
     "settings, samples, count, size",
     [
         ({}, 128, 1, 1.0),
-        ({}, 1600, 3, 1.0),
+        ({}, 1600, 3, 1600 / 3 / 512),
         ({}, 4096, 8, 1.0),
         ({}, 16_384, 8, 4.0),
         ({}, 1_048_576, 8, 256.0),
@@ -39,12 +41,29 @@ def test_annealing_is_linear(gone, factor):
     ],
 )
 def test_minibatches_grow_once_an_epoch_has_8(settings, samples, count, size):
-    config = TrainConfig(**settings)
-    assert minibatches(config, samples) == count
-    assert growth(config, samples) == size
-    if samples >= 512:
-        assert samples / count / config.minibatch_size == pytest.approx(size, rel=0.1)
-    assert rate_factor(config, samples) == min(4.0, size**0.5)
+    planned = plan(TrainConfig(**settings), samples)
+    assert planned.minibatches == count
+    assert planned.rate == pytest.approx(min(4.0, size**0.5))
+    assert planned.progress == pytest.approx(samples * min(1.0, 16.0 / size))
+
+
+@pytest.mark.parametrize(
+    "noise_scale, samples, count, rate",
+    [
+        (0.0, 2048, 4, 1.0),
+        (4096.0, 2048, 4, 1.0),
+        (8192.0, 2048, 2, 2**0.5),
+        (16_384.0, 2048, 1, 2.0),
+        (math.inf, 2048, 1, 2.0),
+        (math.inf, 8192, 4, 2.0),
+        (math.inf, 512, 1, 1.0),
+        (math.inf, 1_048_576, 8, 4.0),
+    ],
+)
+def test_minibatches_grow_with_the_gradient_noise_up_to_4_times(noise_scale, samples, count, rate):
+    planned = plan(TrainConfig(), samples, noise_scale, anneal_steps=2e6)
+    assert planned.minibatches == count
+    assert (planned.anneal, planned.rate) == pytest.approx((0.55, 0.55 * rate))
 
 
 def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
@@ -52,10 +71,11 @@ def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
     sums = []
     for envs in (4, 64, 1024):
         counters, config, rates = Counters(), TrainConfig(anneal_timesteps=1_000_000), 0.0
-        while (factor := annealing(config, counters.anneal_steps)) > 0.1:
+        while annealing(config, counters.anneal_steps) > 0.1:
             samples = envs * (256 + 64 * (counters.update % 8))
-            counters.add(samples, 0, [], 0, annealed(config, samples))
-            rates += 4 * minibatches(config, samples) * (factor * rate_factor(config, samples)) ** 2
+            planned = plan(config, samples, anneal_steps=counters.anneal_steps)
+            counters.add(samples, 0, [], 0, planned.progress)
+            rates += 4 * planned.minibatches * planned.rate**2
         sums.append(rates)
     assert sums == pytest.approx([0.37 * 4 * 1_000_000 / 512] * 3, rel=0.1)
     restored = Counters()
@@ -64,7 +84,8 @@ def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
 
 
 def test_reinforce_has_one_exchange_on_any_number_of_envs():
-    assert growth(TrainConfig(method="reinforce"), 1_048_576) == 1.0
+    planned = plan(TrainConfig(method="reinforce"), 1_048_576, math.inf)
+    assert (planned.minibatches, planned.rate) == (1, 1.0)
 
 
 @pytest.mark.parametrize("method", ["clipped", "reinforce"])

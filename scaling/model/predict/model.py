@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from pg_mpi.learning.round_length import round_length
-from pg_mpi.learning.schedule import minibatches
+from pg_mpi.learning.schedule import plan
 from pg_mpi.run.env_states import ENVS
 from scaling.model.exchange import dividing_on_nodes, two_levels
 
@@ -59,9 +59,8 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     steps = steps_of(costs, ranks, rng)
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
     play, total = steps * costs.play_s * speed, float(steps.sum())
-    plain = settings["method"] == "reinforce"
-    epochs = 1 if plain else settings["update_epochs"]
-    exchanges = 1 if plain else epochs * minibatches(SimpleNamespace(**settings), total)
+    epochs = 1 if settings["method"] == "reinforce" else settings["update_epochs"]
+    exchanges = epochs * plan(SimpleNamespace(**settings), total, costs.noise_scale).minibatches
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)

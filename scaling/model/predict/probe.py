@@ -18,7 +18,7 @@ from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.sample_groups import SampleGroup
-from pg_mpi.learning.schedule import annealing
+from pg_mpi.learning.schedule import plan
 from pg_mpi.mpi.world import World
 from pg_mpi.run import env_states, factory, run_state, saved_run
 from pg_mpi.run.counters import Counters
@@ -47,8 +47,7 @@ def probe(path, arrays, facts, envs_per_rank):
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
-    anneal = annealing(config, counters.anneal_steps)
-    learned = learning(policy, config, rounds[0], anneal)
+    learned = learning(policy, config, rounds[0], counters.anneal_steps)
     size = int(np.mean([sum(array.nbytes for array in own.values()) for own, _ in states.values()]))
     return growth(policy, rounds), {**learned, "save_s": saving(arrays, os.path.dirname(path)), "state_bytes": size}
 
@@ -61,7 +60,7 @@ def growth(policy, rounds):
     return float(np.polyfit(np.log(counts), np.log(unions), 1)[0])
 
 
-def learning(policy, config, played, anneal):
+def learning(policy, config, played, anneal_steps):
     """Measure {sample_s, byte_s, call_s, step_s} on the same trajectories with several minibatch sizes."""
     samples = sum(trajectory.length for trajectory in played)
     shares, epochs = ((1,), 1) if config.method == "reinforce" else (SHARES, config.update_epochs)
@@ -70,7 +69,7 @@ def learning(policy, config, played, anneal):
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
         phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
-        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], anneal, anneal)
+        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], plan(sized, samples, 0.0, anneal_steps))
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"])
         stepping += phases.seconds["optimizer"]
