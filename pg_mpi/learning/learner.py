@@ -131,7 +131,7 @@ class Learner:
         for source in self.sources:
             source.restore(states)
 
-    def counters(self) -> dict[str, int]:
+    def counters(self) -> dict[str, Any]:
         """Counters for a checkpoint: a JSON-able dict."""
         own = {name: getattr(self, name) for name in self._COUNTERS}
         return own | {"steps": self.optimizer.steps, "noise": self.noise_scale.state()}

@@ -8,8 +8,7 @@ from pg_mpi.learning.round_length import whole_games
 
 ANNEALED = 0.1  # final factor
 FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
-NOISE_SHARE = 8.0  # minibatches grow while they are smaller than this part of the gradient noise scale
-NOISE_GROWTH = 4.0  # largest factor of this growth
+NOISE_SHARE = 1 / 8  # minibatches grow to this share of the gradient noise scale
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,15 +22,15 @@ class Plan:
     """
 
     minibatches: int
-    anneal: float = 1.0
-    rate: float = 1.0
-    progress: float = 0.0
+    anneal: float
+    rate: float
+    progress: float
 
 
 def plan(config: TrainConfig, samples: int, noise_scale: float = 0.0, anneal_steps: float = 0.0) -> Plan:
     """The ``Plan`` of an update on a round of ``samples`` samples of all ranks.
 
-    Minibatches have ``--minibatch-size`` samples. They grow with the gradient noise scale, up to ``NOISE_GROWTH``
+    Minibatches have ``--minibatch-size`` samples. They grow with the gradient noise scale, up to ``--noise-growth``
     times, and further where an epoch would have more than ``--max-minibatches``. The learning rate grows as their root,
     up to ``FASTEST`` times. Beyond that fewer steps count for the annealing, so that the sum of the squared learning
     rates of all optimizer steps is the same: the time of the stochastic differential equation that Adam follows.
@@ -44,9 +43,10 @@ def plan(config: TrainConfig, samples: int, noise_scale: float = 0.0, anneal_ste
     anneal = annealing(config, anneal_steps)
     if whole_games(config):  # one step along the gradient of all games
         return Plan(1, anneal, anneal, samples)
-    size = min(max(config.minibatch_size, noise_scale / NOISE_SHARE), config.minibatch_size * NOISE_GROWTH)
-    count = min(config.max_minibatches, max(1, round(samples / size)))
-    growth = max(1.0, samples / count / config.minibatch_size)
+    noisy = min(noise_scale * NOISE_SHARE, config.minibatch_size * config.noise_growth)
+    size = max(config.minibatch_size, noisy, samples / config.max_minibatches)
+    count = max(1, round(samples / size))
+    growth = max(1.0, min(size, samples) / config.minibatch_size)
     factor = min(FASTEST, math.sqrt(growth))
     return Plan(count, anneal, anneal * factor, samples * factor**2 / growth)
 

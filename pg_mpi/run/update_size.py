@@ -24,9 +24,10 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
         size += f"epochs: {config.update_epochs}, minibatches: "
         size += _range(f"{count} of {round(samples / count):,}" for count in counts) + ", exchanges: "
         size += _range(f"{config.update_epochs * count + replayed}" for count in counts)
+        size += ", by the gradient noise" if len(set(counts)) > 1 else ""
     rate = f"learning rate: {config.learning_rate:g}"
     if (factors := _range(f"{each.rate:.3g}" for each in plans)) != "1":
-        rate += f" x {factors}, the root of the minibatches' growth"
+        rate += f" x {factors}, as minibatches grow"
     if config.anneal_timesteps:
         whole = round(config.anneal_timesteps * samples / plans[0].progress)
         rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, as the entropy bonus"

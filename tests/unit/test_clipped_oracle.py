@@ -100,7 +100,7 @@ def test_three_updates_follow_the_oracle(flags, lengths, tolerance):
             SampleGroup([as_trajectory(rollout) for rollout in group], shuffle, index, len(groups))
             for index, (group, shuffle) in enumerate(zip(groups, shuffles))
         ]
-        stats = learner.update(samples, Plan(MINIBATCHES, bonus, rate))
+        stats = learner.update(samples, Plan(MINIBATCHES, bonus, rate, 0.0))
 
         epochs = []
         for _ in range(EPOCHS):

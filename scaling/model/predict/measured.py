@@ -150,11 +150,11 @@ class Table:
         return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(noise)
 
     def noise_scale(self):
-        """The gradient noise scale at the end."""
+        """The gradient noise scale at the end, at most 1e9."""
         scale = NoiseScale()
         for line in self._lines:
-            scale.add(line["grad_signal"], line["grad_variance"])
-        return scale.samples
+            scale.add(line.get("grad_signal"), line.get("grad_variance"))
+        return min(scale.samples, 1e9)
 
     def exchanged(self):
         """(bytes of an exchange, samples of its update) for the update of median size."""

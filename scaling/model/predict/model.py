@@ -60,7 +60,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
     play, total = steps * costs.play_s * speed, float(steps.sum())
     epochs = 1 if settings["method"] == "reinforce" else settings["update_epochs"]
-    exchanges = epochs * plan(SimpleNamespace(**settings), total, costs.noise_scale).minibatches
+    exchanges = epochs * plan(SimpleNamespace(**settings), total, costs.noise_scale if ranks > 1 else 0.0).minibatches
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)

@@ -51,8 +51,8 @@ class SharedStore:
         self._store, self._world, self._group = store, world, group
         self.policy, self.optimizer = store.policy, store.optimizer
 
-    def open(self, rows, anneal, rate):
-        ours = copy.copy(self._world.once(self._store.open, rows, anneal, rate))
+    def open(self, rows, plan):
+        ours = copy.copy(self._world.once(self._store.open, rows, plan))
         ours.clear()
         return ours
 
