@@ -34,7 +34,6 @@ GYMNASIUM: dict[str, Any] = {
     "anneal_timesteps": 0,
     "update_epochs": 10,
     "minibatch_size": 256,
-    "noise_growth": 1.0,
     "ent_coef": 0.0,
     "learning_rate": 1e-3,
     "gamma": 0.99,

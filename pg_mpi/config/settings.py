@@ -8,7 +8,7 @@ from typing import Any
 
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text, updates_or_time
-from pg_mpi.config.presets import env_defaults, is_atari
+from pg_mpi.config.presets import is_atari
 
 # What a setting applies to, if not to every run:
 ATARI = "Atari games"
@@ -112,20 +112,13 @@ class TrainConfig:
     minibatch_size: int = _setting(
         512,
         integer(),
-        "samples per exchange, over all ranks; more with --max-minibatches of them, or with gradient noise; a smaller "
-        "rollout is one minibatch",
-    )
-    noise_growth: float = _setting(
-        4.0,
-        real(1),
-        "with two ranks or more, or --reproducible, minibatches grow up to this many times with the gradient noise; 1: "
-        "never",
+        "samples per exchange, over all ranks; more with --max-minibatches of them; a smaller rollout is one minibatch",
     )
     max_minibatches: int = _setting(
         8,
         integer(),
-        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks; the learning rate "
-        "grows with the root of their size, up to 4 times",
+        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
+        "rate with their root, up to 4 times",
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
@@ -231,7 +224,7 @@ def inapplicable(env_id: str) -> set[str]:
 
 
 def from_identity(saved: Any) -> TrainConfig:
-    """The ``TrainConfig`` whose ``identity`` this is, each value checked like a flag's. A missing one is the default.
+    """The ``TrainConfig`` whose ``identity`` this is, each value checked like a flag's.
 
     Raises ValueError, KeyError or TypeError for malformed data.
     """
@@ -239,4 +232,4 @@ def from_identity(saved: Any) -> TrainConfig:
     for name, value in dict(saved).items():
         field = FIELDS[name]
         values[name] = value if value is field.default is None else field.metadata["parse"](value)
-    return TrainConfig(**env_defaults(values["env_id"]) | values)
+    return TrainConfig(**values)

@@ -7,22 +7,16 @@ samples and over all n of a minibatch give both:
 
     |G|^2 = (|s|^2 - sum_i |s_i|^2) / (n^2 - sum_i n_i^2)        tr(S) = (sum_i |s_i|^2 - sum_i n_i^2 |G|^2) / n
 
-The estimates of one update are noisy: ``NoiseScale`` divides the mean of tr(S) over many updates by that of |G|^2.
+The estimates of one update are noisy: divide the mean of ``grad_variance`` over many by that of ``grad_signal``.
 Source: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.
 """
-
-import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from pg_mpi.config.array_types import Floats
 from pg_mpi.learning.dot_products import dot
-from pg_mpi.learning.reproducible_sum import COARSE, on_grid, too_large
+from pg_mpi.learning.reproducible_sum import on_grid
 from pg_mpi.mpi.interface import Collectives
-
-FEWEST = 10  # updates before there is a noise scale
-UPDATES = 100  # the number over which it is an exponential mean
 
 
 class GradientNoise:
@@ -50,49 +44,11 @@ class GradientNoise:
     def metrics(self, world: Collectives) -> dict[str, float | None]:
         """``grad_signal``, an estimate of |G|^2 which may be negative, and ``grad_variance``, of tr(S).
 
-        None without two groups, which REINFORCE does not have, and for sums that are too large to be exact.
-        Collective: every rank must call this.
+        None without two groups. Collective: every rank must call this.
         """
         squares, counts = world.sum_(self._groups)
         norm, n = self._whole or (0.0, 0.0)
-        if not counts or counts == n * n or (self._exact and too_large(squares, 2.0 ** (52 - COARSE))):
+        if not counts or counts == n * n:  # REINFORCE adds none
             return {"grad_signal": None, "grad_variance": None}
         signal = ((norm * n) ** 2 - squares) / (n * n - counts)
         return {"grad_signal": float(signal), "grad_variance": float(squares - counts * signal) / n}
-
-
-class NoiseScale:
-    """The gradient noise scale, from the newest updates. Equal on all ranks."""
-
-    def __init__(self) -> None:
-        self._updates, self._signal, self._variance = 0, 0.0, 0.0
-
-    def add(self, grad_signal: float | None, grad_variance: float | None) -> None:
-        """Take in the ``GradientNoise.metrics`` of an update. Begin again after None, skip NaN and infinity."""
-        if grad_signal is None or grad_variance is None:
-            self.restore((0, 0.0, 0.0))
-            return
-        if not math.isfinite(grad_signal + grad_variance):
-            return
-        self._updates = min(self._updates + 1, UPDATES)
-        share = 1 / self._updates
-        self._signal += share * (grad_signal - self._signal)
-        self._variance += share * (grad_variance - self._variance)
-
-    @property
-    def samples(self) -> float:
-        """The noise scale in samples: infinite if there is no signal, 0 if it is not known."""
-        if self._updates < FEWEST or self._variance <= 0:
-            return 0.0
-        return self._variance / self._signal if self._signal > 0 else math.inf
-
-    def state(self) -> list[float]:
-        """State for a checkpoint: a JSON-able list."""
-        return [self._updates, self._signal, self._variance]
-
-    def restore(self, state: Sequence[float]) -> None:
-        """Continue from ``state``. Raises ``TypeError`` or ``ValueError`` for a malformed one."""
-        updates, signal, variance = state
-        self._updates, self._signal, self._variance = int(updates), float(signal), float(variance)
-        if not 0 <= updates <= UPDATES or not math.isfinite(self._signal + self._variance):
-            raise ValueError(f"{state} is no noise scale")

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pg_mpi.config.array_types import Floats
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import discounted_returns
-from pg_mpi.learning.gradient_noise import NoiseScale
 from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
@@ -38,7 +37,6 @@ class Learner:
         exchanges, bytes_exchanged: totals of the run.
         skipped: updates of the run with a non-finite gradient; ``skipped_in_row``: the newest consecutive ones.
         flops: floating-point operations of this rank's gradients since it started.
-        noise_scale: the gradient noise scale.
         touched: int64, the parameter rows of the newest update.
         kept: ``counters`` after the newest complete update.
     """
@@ -61,7 +59,6 @@ class Learner:
         self._config, self._world, self._phases = config, world, phases
         self._optimizer_step = make_step(store, world, phases, group)
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
-        self.noise_scale = NoiseScale()
         self.kept = self.counters()
 
     def update(
@@ -94,7 +91,7 @@ class Learner:
         metrics: dict[str, Any] = {}
         for source in self.sources:
             metrics |= source.metrics()
-        metrics |= (noise := buffers.noise.metrics(self._world))
+        metrics |= buffers.noise.metrics(self._world)
         seen = self._seen(groups)
         confirm()
         with self._phases("optimizer"):
@@ -102,7 +99,6 @@ class Learner:
         self.flops += buffers.flops
         self.skipped += buffers.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if buffers.skipped else 0
-        self.noise_scale.add(**noise)
         self.kept = self.counters()
         for source in self.sources:
             source.finish()
@@ -131,10 +127,9 @@ class Learner:
         for source in self.sources:
             source.restore(states)
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, int]:
         """Counters for a checkpoint: a JSON-able dict."""
-        own = {name: getattr(self, name) for name in self._COUNTERS}
-        return own | {"steps": self.optimizer.steps, "noise": self.noise_scale.state()}
+        return {name: getattr(self, name) for name in self._COUNTERS} | {"steps": self.optimizer.steps}
 
     def restore(self, counters: Mapping[str, Any]) -> None:
         """Continue from ``counters``."""
@@ -144,7 +139,6 @@ class Learner:
         self.optimizer.steps = found.pop("steps")
         for name, count in found.items():
             setattr(self, name, count)
-        self.noise_scale.restore(counters.get("noise", (0, 0.0, 0.0)))  # earlier checkpoints lack it
         self.kept = self.counters()
 
     def _touched_rows(self) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""What follows from the run's size, age and gradient noise: the number of minibatches, the learning rate, annealing."""
+"""What follows from the run's size and age: the number of minibatches, the learning rate, annealing."""
 
 import dataclasses
 import math
@@ -8,7 +8,6 @@ from pg_mpi.learning.round_length import whole_games
 
 ANNEALED = 0.1  # final factor
 FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
-NOISE_SHARE = 1 / 8  # minibatches grow to this share of the gradient noise scale
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,28 +26,24 @@ class Plan:
     progress: float
 
 
-def plan(config: TrainConfig, samples: int, noise_scale: float = 0.0, anneal_steps: float = 0.0) -> Plan:
+def plan(config: TrainConfig, samples: int, anneal_steps: float = 0.0) -> Plan:
     """The ``Plan`` of an update on a round of ``samples`` samples of all ranks.
 
-    Minibatches have ``--minibatch-size`` samples. They grow with the gradient noise scale, up to ``--noise-growth``
-    times, and further where an epoch would have more than ``--max-minibatches``. The learning rate grows as their root,
-    up to ``FASTEST`` times. Beyond that fewer steps count for the annealing, so that the sum of the squared learning
-    rates of all optimizer steps is the same: the time of the stochastic differential equation that Adam follows.
+    Minibatches have ``--minibatch-size`` samples, more where an epoch would have more than ``--max-minibatches``. The
+    learning rate grows as their root, up to ``FASTEST`` times. Beyond that fewer steps count for the annealing, so that
+    the sum of the squared learning rates of all optimizer steps is the same: the time of the stochastic differential
+    equation that Adam follows.
     Source: Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms" (2022).
 
-    Args:
-        noise_scale: in samples, 0 if unknown: ``NoiseScale.samples``.
-        anneal_steps: the sum of ``progress`` so far.
+    ``anneal_steps``: the sum of ``progress`` so far.
     """
     anneal = annealing(config, anneal_steps)
     if whole_games(config):  # one step along the gradient of all games
         return Plan(1, anneal, anneal, samples)
-    noisy = min(noise_scale * NOISE_SHARE, config.minibatch_size * config.noise_growth)
-    size = max(config.minibatch_size, noisy, samples / config.max_minibatches)
-    count = max(1, round(samples / size))
-    growth = max(1.0, min(size, samples) / config.minibatch_size)
+    size = max(config.minibatch_size, samples / config.max_minibatches)
+    growth = size / config.minibatch_size
     factor = min(FASTEST, math.sqrt(growth))
-    return Plan(count, anneal, anneal * factor, samples * factor**2 / growth)
+    return Plan(max(1, round(samples / size)), anneal, anneal * factor, samples * factor**2 / growth)
 
 
 def annealing(config: TrainConfig, anneal_steps: float) -> float:

@@ -146,8 +146,7 @@ class Trainer:
         with self.phases("allreduce"):
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
-        noise = self.learner.noise_scale.samples
-        planned = plan(self.config, counts.env_steps, noise, self.counters.anneal_steps)
+        planned = plan(self.config, counts.env_steps, self.counters.anneal_steps)
         self._stats = self.learner.update(groups, planned, self._keep_in_memory)
         check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
         recent = counts.recent.tolist()

@@ -8,7 +8,6 @@ import pytest
 from jobs import metrics, newest, one_line, refusal, run
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.run.update_size import describe
 from pg_mpi.train import dry_run
 
 SMALL = ["--hidden", "16", "--preset", "fast", "--envs-per-rank", "2"]
@@ -30,33 +29,6 @@ def test_says_which_checkpoints_are_in_parts(capsys):
     for ranks, form in (("512", "one file, or parts if"), ("513", "in parts, each of at most 512 ranks of one host")):
         dry_run([*SMALL, "--env-id", "CartPole-v1", "--dry-run", "--ranks", ranks])
         assert form in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "flags, ranks, update, rate",
-    [
-        ("--preset fast", 1, "2 of 512, exchanges: 8", "0.0007; it"),
-        (
-            "--preset fast --reproducible",
-            1,
-            "2 of 512 to 1 of 1,024, exchanges: 8 to 4, by the gradient noise",
-            "0.0007 x 1 to 1.41, as",
-        ),
-        (
-            "--preset fast",
-            2,
-            "4 of 512 to 1 of 2,048, exchanges: 16 to 4, by the gradient noise",
-            "0.0007 x 1 to 2, as",
-        ),
-        ("--preset fast --noise-growth 1", 2, "4 of 512, exchanges: 16", "0.0007; it"),
-        ("--preset fast", 1024, "8 of 131,072, exchanges: 32", "0.0007 x 4, as minibatches grow; it"),
-        ("--preset karpathy", 2, "exchanges: 1", "0.001"),
-    ],
-)
-def test_says_how_minibatches_grow(flags, ranks, update, rate):
-    config, _ = parse_train(flags.split())
-    size, learning = describe(config, ranks * config.envs_per_rank)
-    assert size.endswith(update) and f"learning rate: {rate}" in learning
 
 
 def test_says_what_a_run_does_and_saves(tmp_path):

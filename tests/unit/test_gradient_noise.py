@@ -1,13 +1,12 @@
 """The gradient noise scale, against gradients whose mean and covariance are known."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 
 from pg_mpi.config.command_line import parse_train
-from pg_mpi.learning.gradient_noise import GradientNoise, NoiseScale
+from pg_mpi.learning.gradient_noise import GradientNoise
 from pg_mpi.mpi.world import World
 from pg_mpi.run.trainer import Trainer
 
@@ -39,32 +38,6 @@ def test_one_group_says_nothing():
     assert noise.metrics(World()) == NOTHING
 
 
-def test_noise_scale_is_a_ratio_of_means_over_the_newest_updates():
-    scale = NoiseScale()
-    for signal, variance in [(3.0, 10.0), (-1.0, 30.0)] * 5:
-        assert scale.samples == 0.0  # too few updates
-        scale.add(signal, variance)
-    scale.add(math.nan, 1.0)
-    assert scale.samples == pytest.approx(20.0)
-    restored = NoiseScale()
-    restored.restore(scale.state())
-    for each in (scale, restored):
-        each.add(-25.0, 20.0)
-        assert each.samples == math.inf
-        for _ in range(1000):
-            each.add(2.0, 8.0)
-        assert each.samples == pytest.approx(4.0, rel=1e-3)
-        each.add(None, None)  # one rank
-        each.add(2.0, 8.0)
-        assert each.samples == 0.0
-
-
-@pytest.mark.parametrize("state", [None, 3, [1, 2], [-1, 0.0, 0.0], [1, math.nan, 0.0], [101, 1.0, 1.0], ["a", 0, 0]])
-def test_malformed_noise_scale_is_refused(state):
-    with pytest.raises((TypeError, ValueError)):
-        NoiseScale().restore(state)
-
-
 @pytest.mark.parametrize("flags, groups", [(["--reproducible"], 3), ([], 1)])
 def test_metrics_of_a_run(tmp_path, flags, groups):
     """Three envs, which are groups with ``--reproducible``. The gradients of the first minibatch count."""
@@ -85,24 +58,9 @@ def test_metrics_of_a_run(tmp_path, flags, groups):
     if groups == 1:
         assert {name: line[name] for name in NOTHING} == NOTHING
         return
-    assert line["exchanges"] == 2 * 10 and line["learning_rate"] == pytest.approx(1e-3)
     sums, counts = zip(*parts[:groups])
     n, whole = sum(counts), sum(sums)
     squares, pairs = sum(s @ s for s in sums), sum(count**2 for count in counts)
     signal = (whole @ whole - squares) / (n**2 - pairs)
     assert line["grad_signal"] == pytest.approx(signal, rel=1e-3)
     assert line["grad_variance"] == pytest.approx((squares - pairs * signal) / n, rel=1e-3)
-
-
-def test_minibatches_and_learning_rate_follow_the_noise_scale(tmp_path):
-    flags = ["--env-id", "CartPole-v1", "--num-steps", "64", "--hidden", "4", "--minibatch-size", "32"]
-    flags += ["--noise-growth", "4", "--update-epochs", "1", "--run-dir", str(tmp_path / "run")]
-    trainer = Trainer(World(), *parse_train(flags))
-    for noise_scale, exchanges, rate in [(0.0, 8, 1.0), (512.0, 4, 2**0.5), (1e9, 2, 2.0)]:
-        trainer.learner.noise_scale.restore((100, 1.0, noise_scale))
-        before = trainer.learner.exchanges
-        trainer.learn(trainer.play())
-        trainer.report()
-        assert trainer.learner.exchanges - before == exchanges
-        line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
-        assert line["learning_rate"] == pytest.approx(rate * 1e-3)

@@ -1,7 +1,6 @@
 """Damaged and forged checkpoints raise CheckpointError, use little memory and execute no code."""
 
 import json
-import math
 import os
 import shutil
 import tracemalloc
@@ -113,7 +112,6 @@ FORGED = {
     "invalid emulator sizes": lambda arrays, facts: arrays.update(emulator_sizes=np.array([-1, 10**9])),
     "encoder of one env only": lambda arrays, facts: arrays.update(encoder_sizes=arrays["encoder_sizes"][:1]),
     "truncated encoders": lambda arrays, facts: arrays.update(encoders=arrays["encoders"][:-3]),
-    "no noise scale": lambda arrays, facts: facts["learner"].update(noise=[1, math.inf, 0]),
     "empty facts": lambda arrays, facts: facts.clear(),
     "another format": lambda arrays, facts: facts.update(format="2"),
     "an unknown setting": lambda arrays, facts: facts["identity"].update(colour="red"),

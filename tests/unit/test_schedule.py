@@ -1,7 +1,5 @@
 """Annealing, the number of minibatches, and the advantages of a batch."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -47,38 +45,14 @@ def test_minibatches_grow_once_an_epoch_has_8(settings, samples, count, size):
     assert planned.progress == pytest.approx(samples * min(1.0, 16.0 / size))
 
 
-@pytest.mark.parametrize(
-    "noise_scale, samples, count, rate",
-    [
-        (0.0, 2048, 4, 1.0),
-        (4096.0, 2048, 4, 1.0),
-        (6144.0, 2048, 3, 1.5**0.5),
-        (8192.0, 2048, 2, 2**0.5),
-        (16_384.0, 2048, 1, 2.0),
-        (math.inf, 2048, 1, 2.0),
-        (math.inf, 8192, 4, 2.0),
-        (math.inf, 3071, 1, 2.0),
-        (math.inf, 512, 1, 1.0),
-        (math.inf, 0, 1, 1.0),
-        (math.inf, 1_048_576, 8, 4.0),
-    ],
-)
-def test_minibatches_grow_with_the_gradient_noise_up_to_4_times(noise_scale, samples, count, rate):
-    planned = plan(TrainConfig(), samples, noise_scale, anneal_steps=2e6)
-    assert planned.minibatches == count
-    assert (planned.anneal, planned.rate) == pytest.approx((0.55, 0.55 * rate))
-    assert plan(TrainConfig(noise_growth=1.0), samples, noise_scale) == plan(TrainConfig(), samples)
-
-
-@pytest.mark.parametrize("noise_scale", [0.0, 8192.0, math.inf])
-def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs(noise_scale):
+def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
     """Rounds of changing length, as with ``--sync episode``; 4 epochs of minibatches."""
     sums = []
     for envs in (4, 64, 1024):
         counters, config, rates = Counters(), TrainConfig(anneal_timesteps=1_000_000), 0.0
         while annealing(config, counters.anneal_steps) > 0.1:
             samples = envs * (256 + 64 * (counters.update % 8))
-            planned = plan(config, samples, noise_scale, counters.anneal_steps)
+            planned = plan(config, samples, counters.anneal_steps)
             counters.add(samples, 0, [], 0, planned.progress)
             rates += 4 * planned.minibatches * planned.rate**2
         sums.append(rates)
@@ -89,7 +63,7 @@ def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs(noise_s
 
 
 def test_reinforce_has_one_exchange_on_any_number_of_envs():
-    planned = plan(TrainConfig(method="reinforce"), 1_048_576, math.inf)
+    planned = plan(TrainConfig(method="reinforce"), 1_048_576)
     assert (planned.minibatches, planned.rate) == (1, 1.0)
 
 

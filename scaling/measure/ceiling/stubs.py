@@ -6,7 +6,7 @@ from scaling.measure.one_rank_of_many import Alone
 class StubWorld:
     """Wraps a ``World``: with ``local`` set there is no exchange, and each rank stands for all of them, as ``Alone``.
 
-    Equal ranks show no gradient noise, so minibatches become the smallest. The worlds of ``split`` follow it.
+    The worlds of ``split`` follow it.
     """
 
     def __init__(self, world, whole=None):

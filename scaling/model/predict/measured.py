@@ -11,7 +11,6 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.presets import is_atari
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_folder
-from pg_mpi.learning.gradient_noise import NoiseScale
 from pg_mpi.mpi.thread_pinning import numbers
 from scaling.measure.timed_run import read_metrics
 from scaling.model.predict.probe import probe
@@ -27,7 +26,6 @@ class Costs:
     Attributes:
         ranks: number of ranks of the run; ``settings``: its settings.
         lengths: float64, steps of its last games, without trend and scaled to the mean of those updates.
-        noise_scale: of the gradient, in samples, 0 if unknown.
         play_s: a step of one env, including all work except learning.
         noise: standard deviation of the logarithm of that cost between rounds.
         sample_s: learning from a sample, per epoch.
@@ -42,7 +40,6 @@ class Costs:
     ranks: int
     settings: dict
     lengths: np.ndarray
-    noise_scale: float
     play_s: float
     noise: float
     sample_s: float
@@ -95,7 +92,6 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         ranks=lines[-1]["ranks"],
         settings=settings,
         lengths=levelled(played, table.length(settings)),
-        noise_scale=table.noise_scale(),
         play_s=play_s,
         noise=noise,
         **probed,
@@ -148,13 +144,6 @@ class Table:
         changes = np.diff(np.log(a_step))  # differences, so that drift is not noise
         noise = np.std(changes) / np.sqrt(2) * np.sqrt(self._ranks)  # of one rank, not of the mean
         return float(np.sum(a_step * self.samples) / np.sum(self.samples)), float(noise)
-
-    def noise_scale(self):
-        """The gradient noise scale at the end, at most 1e9."""
-        scale = NoiseScale()
-        for line in self._lines:
-            scale.add(line.get("grad_signal"), line.get("grad_variance"))
-        return min(scale.samples, 1e9)
 
     def exchanged(self):
         """(bytes of an exchange, samples of its update) for the update of median size."""

@@ -25,7 +25,7 @@ TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
 COUNTS = 2 * 8 * 100 + 5 * 8  # bytes that are reduced after a round: the newest games, and sums
 GRADIENT, EXCHANGE, STEP = 3, 4, 33  # passes of a rank over an array of the size of the gradient
 SHARED = 1  # passes of an exchange in shared memory
-SMALL = 12  # exchanges of a few bytes per update, in addition to those of the epochs
+SMALL = 11  # exchanges of a few bytes per update, in addition to those of the epochs
 
 
 def predict(costs, ranks, networks, node=128, cores=None, memory=None):
@@ -60,7 +60,7 @@ def _round(costs, ranks, networks, node, cores, memory, rng):
     speed = np.exp(costs.noise * rng.standard_normal(ranks) - costs.noise**2 / 2)
     play, total = steps * costs.play_s * speed, float(steps.sum())
     epochs = 1 if settings["method"] == "reinforce" else settings["update_epochs"]
-    exchanges = epochs * plan(SimpleNamespace(**settings), total, costs.noise_scale if ranks > 1 else 0.0).minibatches
+    exchanges = epochs * plan(SimpleNamespace(**settings), total).minibatches
     size = costs.exchange_bytes(total)
     learn = epochs * steps * costs.sample_s * speed
     alone = np.where(np.arange(ranks) == 0, costs.round_s, 0.0)

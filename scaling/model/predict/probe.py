@@ -69,7 +69,7 @@ def learning(policy, config, played, anneal_steps):
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
         phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
-        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], plan(sized, samples, 0.0, anneal_steps))
+        learner.update([SampleGroup(played, np.random.default_rng(0), 0, 1)], plan(sized, samples, anneal_steps))
         rows.append((epochs * samples, learner.bytes_exchanged, learner.exchanges))
         spent.append(phases.seconds["gradient"])
         stepping += phases.seconds["optimizer"]
