@@ -39,7 +39,7 @@ class ParameterStore:
         state = np.stack([self.policy.take(slot, rows) for slot in self.optimizer.state])
         forget(state)
         rate, ent_coef = self._config.learning_rate * plan.rate, self._config.ent_coef * plan.anneal
-        return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, plan.minibatches, self.exact)
+        return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, self.exact, plan.minibatches)
 
     def step(self, buffers: UpdateBuffers, limit: float) -> float:
         """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its norm.

@@ -33,8 +33,8 @@ class UpdateBuffers:
     learning_rate: float
     ent_coef: float
     steps_before: int
-    minibatches: int = 1
     exact: bool = False
+    minibatches: int = 1
 
     def __post_init__(self) -> None:
         self.clear()
