@@ -48,6 +48,8 @@ def read(path: str) -> dict[str, Options]:
     if not content:
         raise UsageError(f"the space {path} is empty: give it a table such as [learning_rate] with low and high")
     names = {name: name.replace("-", "_") for name in content}
+    if len(set(names.values())) < len(names):
+        raise UsageError(f"the space {path} has a setting twice, with - and with _: remove one of its tables")
     return {names[name]: _options(f"[{name}] in {path}", names[name], table) for name, table in content.items()}
 
 

@@ -186,6 +186,7 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
         (SPACE, ["--env-id", "ALE/Pongg-v5"], "did you mean ALE/Pong-v5?"),
         (SPACE, ["--preset", "preset.json"], "--total-timesteps does not apply here"),
         ("[hidden]\nlow = 8\n", [], "must have choices, or low and high"),
+        ("[ent-coef]\nchoices = [0]\n[ent_coef]\nchoices = [1]\n", [], "has a setting twice"),
         ("[hidden]\nlow = -3\nhigh = 8\n", [], "must be a whole number of at least 1, not -3"),
         ("[sync]\nchoices = ['steps', 'step']\n", [], "must be one of episode, steps"),
         ("[run_dir]\nchoices = ['x']\n", [], "no setting of pg_mpi.train"),
