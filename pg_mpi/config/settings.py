@@ -99,7 +99,7 @@ class TrainConfig:
     hidden: int = _setting(64, integer(), "hidden units")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(1.4e-3, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         4_000_000,
         integer(0),
@@ -118,7 +118,7 @@ class TrainConfig:
         8,
         integer(),
         "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
-        "rate with their root, up to 4 times",
+        "rate with their root, up to twice",
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
