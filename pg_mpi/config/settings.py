@@ -100,6 +100,7 @@ class TrainConfig:
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
     learning_rate: float = _setting(1.4e-3, real(0, open_low=True), "step size of the optimizer")
+    adam_beta1: float = _setting(0.98, real(0, 0.999), "decay per step of Adam's mean of the gradients")
     anneal_timesteps: int = _setting(
         4_000_000,
         integer(0),

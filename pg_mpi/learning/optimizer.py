@@ -73,7 +73,11 @@ class Adam(_State):
     """
 
     slots = 2
-    beta1, beta2 = 0.98, 0.999
+    beta2 = 0.999
+
+    def __init__(self, parameters: int, beta1: float = 0.9, dtype: Any = np.float32) -> None:
+        super().__init__(parameters, dtype)
+        self.beta1 = beta1
 
     def step(self, theta: Floats, gradient: Floats, state: Floats, learning_rate: float) -> None:
         """One step in place on ``theta`` (n,) with ``state`` (2, n); ``gradient`` (n,) is overwritten."""

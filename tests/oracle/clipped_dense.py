@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BETA1, BETA2, EPSILON = 0.98, 0.999, 1e-5
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-5
 
 
 @dataclass
