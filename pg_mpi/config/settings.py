@@ -104,7 +104,7 @@ class TrainConfig:
     anneal_timesteps: int = _setting(
         4_000_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 16 times; "
+        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 4 times; "
         "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
