@@ -229,7 +229,7 @@ def from_identity(saved: Any) -> TrainConfig:
 
     Raises ValueError, KeyError or TypeError for malformed data.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"adam_beta1": 0.9}  # a constant, where a checkpoint lacks it
     for name, value in dict(saved).items():
         field = FIELDS[name]
         values[name] = value if value is field.default is None else field.metadata["parse"](value)
