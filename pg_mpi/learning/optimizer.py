@@ -13,7 +13,7 @@ import numpy as np
 from pg_mpi.config.array_types import Floats
 
 EPSILON = 1e-5
-FORGOTTEN = 1e-30  # its root is negligible against epsilon; 900 steps of Adam do not make it subnormal
+FORGOTTEN = 1e-30  # its root is negligible against epsilon; 170 steps of Adam at beta1 0.9 do not make it subnormal
 
 
 def forget(state: Floats) -> None:
