@@ -22,8 +22,8 @@ VERSION = 1
 CASE = (
     "--env-id ALE/Pong-v5 --seed 1 --envs-per-rank 8 --sync steps --num-steps 128 --frame-skip 4 --sticky 0.25 "
     "--features blobs --hidden 64 --method clipped --update-epochs 4 --minibatch-size 512 --max-minibatches 8 "
-    "--gamma 0.98 --gae-lambda 0.95 --learning-rate 7e-4 --adam-beta1 0.9 --anneal-timesteps 2000000 "
-    "--checkpoint-every 1000000 --sync-check-every 50 --log-interval 30"
+    "--gamma 0.98 --gae-lambda 0.95 --learning-rate 7e-4 --anneal-timesteps 2000000 --checkpoint-every 1000000 "
+    "--sync-check-every 50 --log-interval 30"
 )
 SECONDS, WARMUP = 110, 20  # of the measurement, start-up included, and of its beginning that does not count
 #: The short case, whose weights must be equal on one rank and on all: an env per rank plays two rounds of 32 steps.

@@ -36,7 +36,6 @@ GYMNASIUM: dict[str, Any] = {
     "minibatch_size": 256,
     "ent_coef": 0.0,
     "learning_rate": 1e-3,
-    "adam_beta1": 0.9,
     "gamma": 0.99,
     "vf_coef": 0.5,
     "rewards": "scaled",

@@ -99,12 +99,11 @@ class TrainConfig:
     hidden: int = _setting(64, integer(), "hidden units")
 
     method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
-    learning_rate: float = _setting(1.4e-3, real(0, open_low=True), "step size of the optimizer")
-    adam_beta1: float = _setting(0.98, real(0, 0.999), "decay per step of Adam's mean of the gradients")
+    learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         4_000_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 4 times; "
+        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 16 times; "
         "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
@@ -119,7 +118,7 @@ class TrainConfig:
         8,
         integer(),
         "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
-        "rate with their root, up to twice",
+        "rate with their root, up to 4 times",
     )
     clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
     ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
@@ -229,7 +228,7 @@ def from_identity(saved: Any) -> TrainConfig:
 
     Raises ValueError, KeyError or TypeError for malformed data.
     """
-    values: dict[str, Any] = {"adam_beta1": 0.9}  # a constant, where a checkpoint lacks it
+    values: dict[str, Any] = {}
     for name, value in dict(saved).items():
         field = FIELDS[name]
         values[name] = value if value is field.default is None else field.metadata["parse"](value)

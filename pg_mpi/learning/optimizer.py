@@ -13,7 +13,7 @@ import numpy as np
 from pg_mpi.config.array_types import Floats
 
 EPSILON = 1e-5
-FORGOTTEN = 1e-30  # its root is negligible against epsilon; 170 steps of Adam at beta1 0.9 do not make it subnormal
+FORGOTTEN = 1e-30  # its root is negligible against epsilon; 170 steps of Adam do not make it subnormal
 
 
 def forget(state: Floats) -> None:
@@ -73,11 +73,7 @@ class Adam(_State):
     """
 
     slots = 2
-    beta2 = 0.999
-
-    def __init__(self, parameters: int, beta1: float = 0.9, dtype: Any = np.float32) -> None:
-        super().__init__(parameters, dtype)
-        self.beta1 = beta1
+    beta1, beta2 = 0.9, 0.999
 
     def step(self, theta: Floats, gradient: Floats, state: Floats, learning_rate: float) -> None:
         """One step in place on ``theta`` (n,) with ``state`` (2, n); ``gradient`` (n,) is overwritten."""

@@ -84,8 +84,8 @@ def _sparse(config: TrainConfig, env_spec: EnvSpec) -> "SparseMLP":
 
 def make_optimizer(config: TrainConfig, policy: Policy) -> Optimizer:
     """Make RMSProp for REINFORCE, as in the original, or Adam for the clipped surrogate."""
-    size = policy.theta.size
-    return RMSProp(size) if config.method == "reinforce" else Adam(size, config.adam_beta1)
+    kind: type[Optimizer] = RMSProp if config.method == "reinforce" else Adam
+    return kind(policy.theta.size)
 
 
 def make_learner(

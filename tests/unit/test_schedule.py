@@ -41,8 +41,8 @@ def test_annealing_is_linear(gone, factor):
 def test_minibatches_grow_once_an_epoch_has_8(settings, samples, count, size):
     planned = plan(TrainConfig(**settings), samples)
     assert planned.minibatches == count
-    assert planned.rate == pytest.approx(min(2.0, size**0.5))
-    assert planned.progress == pytest.approx(samples * min(1.0, 4.0 / size))
+    assert planned.rate == pytest.approx(min(4.0, size**0.5))
+    assert planned.progress == pytest.approx(samples * min(1.0, 16.0 / size))
 
 
 def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
