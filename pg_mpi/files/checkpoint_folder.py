@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from pg_mpi.config.errors import CheckpointError, system_faults
+from pg_mpi.config.errors import CheckpointError, SystemFault, system_faults
 from pg_mpi.files import checkpoint_file
 from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder, unless_missing
 from pg_mpi.files.checkpoint_file import Arrays
@@ -73,6 +73,10 @@ def load_newest(source: str, warn: Callable[[str], object], damaged: Collection[
             return path, *checkpoint_file.load(path)
         except CheckpointError as error:
             warn(str(error))
+        except SystemFault:
+            if exists(path):
+                raise
+            return load_newest(source, warn, damaged)  # a trainer has removed it since, after writing a newer one
     if paths:
         raise CheckpointError(f"no usable checkpoint in {source} ({len(paths)} tried)")
     return None

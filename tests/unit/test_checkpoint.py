@@ -78,6 +78,19 @@ def test_damaged_newest_checkpoint_falls_back_with_a_warning(tmp_path, damage):
     assert len(warnings) == 1 and newest in warnings[0] and "\n" not in warnings[0]
 
 
+def test_a_checkpoint_removed_while_it_is_loaded_is_replaced_by_the_newer_one(tmp_path, monkeypatch):
+    older, load = save(tmp_path, 1), checkpoint_file.load
+
+    def load_after_a_save(path):
+        if path == older:
+            save(tmp_path, 2, keep=1)
+        return load(path)
+
+    monkeypatch.setattr(checkpoint_file, "load", load_after_a_save)
+    path, _, facts = checkpoint_folder.load_newest(str(tmp_path), pytest.fail)
+    assert path == checkpoint_folder.path_of(str(tmp_path / "checkpoints"), 2) and facts == FACTS
+
+
 def test_load_newest_raises_if_all_are_damaged_and_returns_none_without_files(tmp_path):
     assert checkpoint_folder.load_newest(str(tmp_path), print) is None
     path = save(tmp_path, 1)
