@@ -14,12 +14,16 @@ def test_notices_of_explained_codes_are_left_out() -> None:
         return b"".join(without_notices(text.splitlines(keepends=True)))
 
     assert passed(b"a\n" + explained + b"b\n" + explained) == b"a\nb\n"
+    stray = b"[host:1] PMIX ERROR: PMIX_ERR_UNREACH in file pmix_server.c at line 3146\n"
+    assert passed(explained.replace(rule, rule + stray, 1) + b"a\n") == b"a\n"
     for kept in (
         other,
         rule + b"An unrecognized option\n" + rule,
         rule,
         rule + rule + b"a\n",
         rule + head,
+        rule + stray + b"a\n",
+        other.replace(rule, rule + stray, 1),
         b"no newline",
     ):
         assert passed(kept) == kept and passed(kept + explained).startswith(kept)

@@ -8,6 +8,7 @@ from typing import IO
 
 RULE = re.compile(rb"-{60,}\s*")
 NOTICE = b"one or more processes exited with non-zero status"
+STRAY = re.compile(rb"\[[^]]+\] PMIX ERROR: ")  # of a connection that ended; it may come within a notice
 EXPLAINED = re.compile(rb"Exit code:\s+(?:2|75)\b")  # wrong usage, and a checkpoint
 
 
@@ -17,15 +18,17 @@ def without_notices(lines: Iterable[bytes]) -> Iterator[bytes]:
     The notice is a few lines between two rules of dashes. Everything else is passed on as soon as it is known to be so.
     """
     held: list[bytes] = []
+    inside = False
     for line in lines:
         rule = RULE.fullmatch(line)
-        if len(held) > 1:  # within a notice
+        if inside:
             held.append(line)
             if rule:
                 yield from [] if EXPLAINED.search(b"".join(held)) else held
-                held = []
-        elif held and NOTICE in line:
+                held, inside = [], False
+        elif held and (NOTICE in line or STRAY.match(line)):
             held.append(line)
+            inside = NOTICE in line
         else:
             yield from held
             held = [line] if rule else []
