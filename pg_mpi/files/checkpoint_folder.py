@@ -74,7 +74,7 @@ def load_newest(source: str, warn: Callable[[str], object], damaged: Collection[
         except CheckpointError as error:
             warn(str(error))
         except SystemFault:
-            if exists(path):
+            if exists(path) or not candidates(source):
                 raise
             return load_newest(source, warn, damaged)  # a trainer has removed it since, after writing a newer one
     if paths:

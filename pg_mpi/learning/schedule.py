@@ -7,7 +7,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.round_length import whole_games
 
 ANNEALED = 0.1  # final factor
-FASTEST = 4.0  # largest factor on the learning rate, the largest that was tried
+FASTEST = 4.0  # largest factor on the learning rate
 
 
 @dataclasses.dataclass(frozen=True)

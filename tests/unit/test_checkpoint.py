@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from pg_mpi.config.errors import CheckpointError, RunError
+from pg_mpi.config.errors import CheckpointError, RunError, SystemFault
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 
 ARRAYS = {"theta": np.arange(1000, dtype=np.float32), "masks": np.ones((2, 3), np.uint8), "none": np.zeros((0, 4))}
@@ -89,6 +89,9 @@ def test_a_checkpoint_removed_while_it_is_loaded_is_replaced_by_the_newer_one(tm
     monkeypatch.setattr(checkpoint_file, "load", load_after_a_save)
     path, _, facts = checkpoint_folder.load_newest(str(tmp_path), pytest.fail)
     assert path == checkpoint_folder.path_of(str(tmp_path / "checkpoints"), 2) and facts == FACTS
+    save(tmp_path, 1)
+    with pytest.raises(SystemFault, match="cannot be read"):  # it was asked for by name
+        checkpoint_folder.load_newest(older, pytest.fail)
 
 
 def test_load_newest_raises_if_all_are_damaged_and_returns_none_without_files(tmp_path):
