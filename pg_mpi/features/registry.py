@@ -98,6 +98,7 @@ def try_out(name: str, scene: Scene, game: Any, codes: list[int], rng: np.random
             if game.over():
                 game.reset()
                 encoder.start(game.screen)
+                other.start(game.screen)
             game.step(codes[rng.integers(len(codes))])
             observation = encoder.step(game.screen)
             restored = other.step(game.screen) if step % 10 else other.restore(encoder.state())

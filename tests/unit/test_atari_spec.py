@@ -194,3 +194,8 @@ def test_crowded_screen_is_reported():
 def test_malformed_emulator_state_is_refused():
     with pytest.raises(CheckpointError, match="refused its saved state"):
         AtariGame("ALE/Pong-v5", np.random.default_rng(0)).restore(b"\x00" + b"nothing")
+
+
+def test_features_that_remember_a_screen_are_accepted_although_games_end_in_the_trial():
+    config = config_of("Pong", "--features", "own_features:Rows", "--max-frames", 100)
+    registry.make_spec(config).try_features(config)
