@@ -124,41 +124,16 @@ def decode(arrays: Arrays, facts: dict[str, Any]) -> tuple[EnvStates, Replays]:
         return dict(zip(index, states, strict=True)), replays
 
 
-class Assignment:
-    """Which rank of a run takes which envs and replay buffers of a saved run.
-
-    Args:
-        envs: of both runs.
-        saved, ranks: number of ranks of the saved run and of this one, which divides ``envs``.
-    """
-
-    def __init__(self, envs: int, saved: int, ranks: int) -> None:
-        self._each, self._saved, self._ranks = envs // ranks, saved, ranks
-
-    def envs(self, first: int, stop: int) -> range:
-        """The envs of the ranks ``range(first, stop)``."""
-        return range(first * self._each, stop * self._each)
-
-    def replays(self, first: int, stop: int) -> range:
-        """The saved ranks whose replay buffers those ranks take: rank r that of rank r, if both have as many."""
-        begin, end = (-(-rank * self._saved // self._ranks) for rank in (first, stop))
-        return range(begin, end)
-
-    def block(self, rank: int, states: EnvStates, replays: Replays) -> NDArray[np.uint8]:
-        """The states and replay buffers of a rank of this run, as bytes."""
-        mine = {index: states[index] for index in self.envs(rank, rank + 1)}
-        return pack(mine, {number: replays[number] for number in self.replays(rank, rank + 1) if number in replays})
+def portion(total: int, ranks: int, first: int, stop: int) -> range:
+    """Those of ``total`` envs, or of the ranks of a saved run, that the ranks ``range(first, stop)`` of a run take."""
+    return range(-(-first * total // ranks), -(-stop * total // ranks))
 
 
-def read_parts(
-    path: str, layout: Layout, assignment: Assignment, first: int, stop: int, with_replays: bool
-) -> tuple[EnvStates, Replays]:
-    """Read the states of the ranks ``range(first, stop)`` from the parts of a checkpoint: as ``decode``.
+def read_parts(path: str, layout: Layout, envs: range, ranks: range) -> tuple[EnvStates, Replays]:
+    """Read these envs, and the replay buffers of these ranks, from the parts of a checkpoint: as ``decode``.
 
     Raises ``CheckpointError`` if a part is damaged or lacks one, ``SystemFault`` if a part cannot be read.
     """
-    envs = assignment.envs(first, stop)
-    ranks = assignment.replays(first, stop) if with_replays else range(0)
     states: EnvStates = {}
     replays: Replays = {}
     likely = envs.start * layout.parts // layout.envs  # elsewhere only if ranks were lost before
@@ -180,7 +155,7 @@ def first_envs(path: str, saved: Saved, count: int) -> EnvStates:
     layout = Layout.of(saved[1])
     if not layout:
         return decode(*saved)[0]
-    return read_parts(path, layout, Assignment(layout.envs, layout.ranks, layout.envs // count), 0, 1, False)[0]
+    return read_parts(path, layout, range(count), range(0))[0]
 
 
 class GroupStates(NamedTuple):

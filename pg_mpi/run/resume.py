@@ -9,6 +9,9 @@ import os
 from collections.abc import Collection
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pg_mpi.config.errors import CheckpointError, UsageError, warn
 from pg_mpi.config.parsers import check_extra
 from pg_mpi.config.settings import TrainConfig
@@ -18,7 +21,7 @@ from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run import factory, saved_run
-from pg_mpi.run.env_states import Assignment, GroupStates, Layout, decode, group_size, read_parts
+from pg_mpi.run.env_states import GroupStates, Layout, decode, group_size, pack, portion, read_parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,12 +83,17 @@ def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
         return GroupStates(group, [])
     envs, stop = ranks * start.config.envs_per_rank, min(world.rank + group, ranks)
     if layout:
-        assignment = Assignment(envs, layout.ranks, ranks)
-        states, replays = read_parts(str(start.path), layout, assignment, world.rank, stop, start.config.replay)
+        buffers = portion(layout.ranks, ranks, world.rank, stop) if start.config.replay else range(0)
+        states, replays = read_parts(str(start.path), layout, portion(envs, ranks, world.rank, stop), buffers)
     else:
         states, replays = decode(*cast(saved_run.Saved, start.saved))
-        assignment = Assignment(envs, len(replays) or 1, ranks)
-    return GroupStates(group, [assignment.block(rank, states, replays) for rank in range(world.rank, stop)])
+
+    def block(rank: int) -> NDArray[np.uint8]:
+        mine = portion(layout.ranks if layout else len(replays), ranks, rank, rank + 1)
+        own = {index: states[index] for index in portion(envs, ranks, rank, rank + 1)}
+        return pack(own, {number: replay for number, replay in replays.items() if number in mine})
+
+    return GroupStates(group, [block(rank) for rank in range(world.rank, stop)])
 
 
 def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str] = ()) -> Start:

@@ -10,7 +10,7 @@ from pg_mpi.config.errors import CheckpointError, UsageError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.world import World
-from pg_mpi.run.env_states import Assignment, Layout, group_size, read_parts
+from pg_mpi.run.env_states import Layout, group_size, portion, read_parts
 from pg_mpi.run.trainer import Trainer
 
 
@@ -34,11 +34,10 @@ def test_group_is_a_host_of_at_most_1024_envs(flags, ranks, hosts, group):
 
 @pytest.mark.parametrize("saved, ranks", [(1, 1), (4, 4), (12, 4), (4, 12), (12, 8), (8, 12), (3, 2), (2, 3)])
 def test_each_env_and_replay_buffer_has_one_rank(saved, ranks):
-    assignment = Assignment(24, saved, ranks)
-    envs = [index for rank in range(ranks) for index in assignment.envs(rank, rank + 1)]
-    assert envs == list(range(24)) == list(assignment.envs(0, ranks))
-    buffers = [list(assignment.replays(rank, rank + 1)) for rank in range(ranks)]
-    assert sum(buffers, []) == list(range(saved)) == list(assignment.replays(0, ranks))
+    envs = [index for rank in range(ranks) for index in portion(24, ranks, rank, rank + 1)]
+    assert envs == list(range(24)) == list(portion(24, ranks, 0, ranks))
+    buffers = [list(portion(saved, ranks, rank, rank + 1)) for rank in range(ranks)]
+    assert sum(buffers, []) == list(range(saved)) == list(portion(saved, ranks, 0, ranks))
     if saved == ranks:
         assert buffers == [[rank] for rank in range(ranks)]
 
@@ -70,9 +69,8 @@ def test_envs_are_read_from_any_part(tmp_path, divided):
     """After a loss of ranks the envs are not in order."""
     path, layout = str(tmp_path / "step-000000000012.npz"), Layout(envs=12, ranks=6, group=2)
     write_parts(path, layout, divided)
-    assignment = Assignment(12, 6, 4)
     for rank in range(4):
-        states, _ = read_parts(path, layout, assignment, rank, rank + 1, False)
+        states, _ = read_parts(path, layout, portion(12, 4, rank, rank + 1), range(0))
         assert sorted(states) == [3 * rank, 3 * rank + 1, 3 * rank + 2]
         for index, (arrays, facts) in states.items():
             emulator, encoder, expected = state(index)
@@ -80,7 +78,7 @@ def test_envs_are_read_from_any_part(tmp_path, divided):
             np.testing.assert_array_equal(arrays["encoder"], encoder)
             assert facts == expected
     with pytest.raises(CheckpointError, match="its parts lack some envs"):
-        read_parts(path, layout, Assignment(13, 6, 1), 0, 1, False)
+        read_parts(path, layout, range(13), range(0))
 
 
 @pytest.mark.parametrize(
