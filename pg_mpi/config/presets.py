@@ -17,7 +17,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sync": "episode",
         "envs_per_rank": 1,
         "features": "difference",
-        "actions": "pair",
+        "actions": "RIGHT,LEFT",
         "hidden": 200,
         "learning_rate": 1e-3,
         "anneal_timesteps": 0,

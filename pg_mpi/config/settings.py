@@ -92,8 +92,7 @@ class TrainConfig:
     actions: str = _setting(
         "minimal",
         text,
-        "minimal: the ALE's minimal set; pair: the first two that differ in effect, without NOOP; or names, such as "
-        "NOOP,RIGHT,LEFT",
+        "minimal: the ALE's minimal set; or names, such as NOOP,RIGHT,LEFT",
         applies=ATARI,
     )
     hidden: int = _setting(64, integer(), "hidden units")

@@ -1,4 +1,4 @@
-"""Calibration: play before a run that finds backgrounds, colour classes and distinct actions.
+"""Calibration: play before a run that finds backgrounds and colour classes.
 
 It uses no data on particular games. It plays a few thousand random steps with a fixed seed, so its result for a game
 is the same in every run.
@@ -16,11 +16,8 @@ from pg_mpi.features.foreground import Scene
 
 STEPS = 2000
 COLOUR_EVERY = 4  # steps between the screens whose colours are counted per pixel
-PROBES = 60  # states in which every action is tried
-LOOK_AHEAD = 4  # steps that an action is held in a probe
 MIN_ENTROPY = 0.1  # bits of colour entropy per pixel above which colours get classes of their own
 MOST_CLASSES = 4  # limit on colour classes
-SAME_SHARE = 0.05  # actions that differ in less than this fraction of the probes are the same
 
 
 @functools.cache
@@ -37,7 +34,8 @@ def find_scene(
             their own.
         active: mean fraction of foreground pixels.
     """
-    game, rng = _random_game(env_id, frame_skip, mode, difficulty)
+    rng = stream(0, CALIBRATION)
+    game = AtariGame(env_id, rng, frame_skip, sticky=0.0, mode=mode, difficulty=difficulty)
     pixels = np.arange(game.screen.size)
     counts = np.zeros((len(pixels), 256), dtype=np.uint16)
     fills = np.zeros(256, dtype=np.int64)
@@ -82,39 +80,6 @@ def colour_classes(counts: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
         classes[:] = len(common)
         classes[common] = np.arange(len(common))
     return classes
-
-
-def find_actions(env_id: str, frame_skip: int = 4, mode: int | None = None, difficulty: int | None = None) -> list[int]:
-    """Find the ALE action codes with distinct effects. The first of equal ones is kept.
-
-    Each action is held for a few steps from the same states, without sticky actions. Two actions that nearly always
-    lead to the same screen are equal, such as FIRE and NOOP in Pong.
-    """
-    game, rng = _random_game(env_id, frame_skip, mode, difficulty)
-    screens = np.empty((len(game.actions), PROBES, *game.screen.shape), dtype=np.uint8)
-    for probe in range(PROBES):
-        for _ in range(rng.integers(1, 25)):
-            _random_step(game, rng)
-        state = game.state()
-        for index, action in enumerate(game.actions):
-            game.restore(state)
-            for _ in range(LOOK_AHEAD):
-                game.step(action)
-            screens[index, probe] = game.screen
-        game.restore(state)
-    kept: list[int] = []
-    for index in range(len(game.actions)):
-        differs = ((screens[index] != screens[k]).any(axis=(1, 2)).mean() for k in kept)
-        if all(share >= SAME_SHARE for share in differs):
-            kept.append(index)
-    return [game.actions[index] for index in kept]
-
-
-def _random_game(
-    env_id: str, frame_skip: int, mode: int | None, difficulty: int | None
-) -> tuple[AtariGame, np.random.Generator]:
-    rng = stream(0, CALIBRATION)
-    return AtariGame(env_id, rng, frame_skip, sticky=0.0, mode=mode, difficulty=difficulty), rng
 
 
 def _random_step(game: AtariGame, rng: np.random.Generator) -> None:

@@ -73,7 +73,7 @@ def _sparse(config: TrainConfig, env_spec: EnvSpec) -> "SparseMLP":
         env_spec.inputs(config),
         config.hidden,
         len(env_spec.codes),
-        sigmoid=config.actions == "pair",
+        sigmoid=config.method == "reinforce" and len(env_spec.codes) == 2,
         signed=config.features == "difference",
         plain=config.method == "reinforce",
         norm=RunningNorm() if config.rewards == "scaled" else None,

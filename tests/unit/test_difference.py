@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.env.atari import AtariGame
-from pg_mpi.env.calibration import find_actions, find_scene
+from pg_mpi.env.calibration import find_scene
 from pg_mpi.features.difference import DifferenceEncoder
 
 
@@ -50,8 +50,3 @@ def test_restored_encoder_gives_the_same_observations(scene):
             np.testing.assert_array_equal(restored.step(game.screen), observation)
         game.step(game.actions[rng.integers(6)])
         observation = encoder.step(game.screen)
-
-
-def test_find_actions_returns_the_distinct_actions():
-    assert find_actions("ALE/Pong-v5") == [0, 3, 4]  # NOOP, RIGHT (up), LEFT (down); FIRE has almost no effect
-    assert find_actions("ALE/Breakout-v5") == [0, 1, 3, 4]  # FIRE serves the ball
