@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from pg_mpi.config.command_line import flag, parse_train
+from pg_mpi.config.command_line import flag, parse_train, refuse
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError, one_line, reportable
 from pg_mpi.config.parsers import Parser, integer, nearest, real
 from pg_mpi.config.settings import FIELDS
@@ -63,6 +63,7 @@ def parse_training(p, argv, refused):
     """
     args, rest = p.parse_known_args(argv)
     check_flags(rest, p, refused)
+    refuse(parse_train(["--preset", args.preset])[0], refused)
     return args, ["--preset", args.preset, *rest]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pg_mpi.config.errors import RunError, UsageError, reportable
@@ -104,6 +104,13 @@ def parse_dry_run(argv: Sequence[str]) -> tuple[TrainConfig, set[str], int | Non
             raise UsageError(f"{flag(name)} has no effect on {env_id}: leave it out")
         preset.pop(name, None)
     return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags), words["ranks"]
+
+
+def refuse(config: TrainConfig, names: Iterable[str]) -> None:
+    """Raise ``UsageError`` if one of these settings has another value than its default."""
+    for name in sorted(names):
+        if getattr(config, name) != getattr(TrainConfig, name):
+            raise UsageError(f"{flag(name)} does not apply here, on the command line or in a preset: leave it out")
 
 
 if __name__ == "__main__":  # for job scripts: check a training command and print its run folder

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from pg_mpi import STARTED
-from pg_mpi.config.command_line import flag, parse_train
+from pg_mpi.config.command_line import parse_train, refuse
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.config.parsers import Parser, check_extra, duration, integer
 from pg_mpi.config.presets import env_defaults
@@ -116,10 +116,7 @@ def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progre
 def _plan(argv: list[str], ranks: int) -> Plan:
     args, rest = parser().parse_known_args(argv)
     config, given = parse_train(rest)
-    if refused := [name for name in sorted(REFUSED) if getattr(config, name) != getattr(TrainConfig, name)]:
-        raise UsageError(
-            f"{flag(refused[0])} does not apply here, on the command line or in a preset: each trial has its own"
-        )
+    refuse(config, REFUSED)
     check_extra("optuna", "tune", "tuning")
     dimensions = space.read(args.space)
     if twice := dimensions.keys() & given:

@@ -62,3 +62,9 @@ def test_full_disk_has_its_exit_code(tmp_path):
     program = "from scaling import cli; cli.run(lambda argv: open('/dev/full', 'w').write('x' * 99_999))"
     result = run([sys.executable, "-c", program], tmp_path, code=75)
     assert "No space left on device" in one_line(result)
+
+
+def test_preset_file_cannot_contain_what_is_refused_as_a_flag(tmp_path):
+    preset = tmp_path / "preset.json"
+    preset.write_text('{"elastic": true}')
+    assert "--elastic does not apply here" in refusal(virtual.main, "--preset", str(preset))
