@@ -76,7 +76,7 @@ def _play_on(group: World, trainer: Trainer, judge: Judge, stop: Stop, progress:
             return Outcome(STOPPED)
         progress()
         verdict = group.on_root(judge, trainer.seconds, trainer.counters.return_mean)
-        if verdict and (skipped := trainer.learner.skipped_in_row):
+        if verdict and (skipped := trainer.learner.skipped_in_row) > 1:  # a single one is nothing unusual
             return Outcome(FAILED, why=f"its last {skipped} updates had no finite gradient")
         if verdict == PRUNED:
             trainer.finish("pruned: other trials are ahead", finished=True, stop=stop)
