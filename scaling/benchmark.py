@@ -1,7 +1,6 @@
 """The benchmark: a frozen case, a figure of merit, and whether it is valid: ``pg-mpi benchmark``."""
 
 import json
-import os
 import sys
 import zlib
 from pathlib import Path
@@ -59,9 +58,9 @@ def main(argv):
     if not ranks:
         raise UsageError("machine needs a batch job, or the number of ranks: give --ranks")
     args.out = args.out or f"runs/benchmark-{args.size}"
-    os.makedirs(args.out, exist_ok=True)
+    facts = cli.claim(args.out, FILE, "scaling.benchmark", argv)
     record = {"benchmark": VERSION, "size": args.size, "ranks": ranks, "case": CASE, "launcher": args.launcher}
-    record |= {"job": job_facts(), "nodes": allocated_nodes(), **cli.facts("scaling.benchmark", argv)}
+    record |= {"job": job_facts(), "nodes": allocated_nodes(), **facts}
     try:
         record["doctor"] = examine(ranks, args.launcher)
         record["digests"] = digests(ranks, args.launcher)

@@ -55,6 +55,13 @@ def test_bad_input_is_refused_with_one_line(monkeypatch):
         assert message in refusal(benchmark.main, *args)
 
 
+def test_record_of_another_number_of_ranks_is_not_replaced(tmp_path):
+    record = tmp_path / "benchmark.json"
+    record.write_text('{"command": "python -m scaling.benchmark machine --ranks 4"}')
+    message = f"{record} is not a result of this same command"
+    assert message in refusal(benchmark.main, "machine", "--ranks", "2", "--out", str(tmp_path))
+
+
 @pytest.mark.mpi
 def test_two_ranks_have_equal_digests_and_a_record(tmp_path):
     """With a shorter measurement and shorter updates. On a busy machine the result is invalid, and says so."""
