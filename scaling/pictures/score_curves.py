@@ -27,8 +27,7 @@ def draw_search(path, groups):
                 axes.plot(costs / unit, scores, color=f"C{number}", linewidth=1.2, alpha=0.8, label=named)
         for score in (0, 18):
             axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
-        title = "Atari Pong from scratch, a line for each seed"
-        axes.set(xlabel=label, ylabel="score, mean of the last 100 games", ylim=(-21.5, 21.5), title=title)
+        axes.set(xlabel=label, ylabel="score, mean of the last 100 games", title="A line for each seed")
         axes.legend(loc="lower right", frameon=False)
 
 
@@ -49,7 +48,7 @@ def draw_virtual(path, results):
         for axes in (wall, cores):
             for score in (0, results[0]["target"]):
                 axes.axhline(score, color="0.7", linewidth=0.8, zorder=0)
-            axes.set(xscale="log", ylim=(-21.5, 21.5))
+            axes.set(xscale="log")
         wall.set(xlabel="virtual seconds", ylabel="score, mean of the last 100 games")
         cores.set(xlabel="core-hours")
         wall.legend(loc="lower right", frameon=False, fontsize=8)

@@ -16,7 +16,6 @@ from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli
 from scaling.measure import timed_run
-from scaling.model import exchange
 from scaling.model.virtual.__main__ import REFUSED as BY_VIRTUAL
 from scaling.tables import aligned
 
@@ -36,7 +35,6 @@ def parser():
     cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks", "1,2,4")
     cli.add_option(p, "--repeats", "R", integer(), "runs of each kind", 3)
     cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)
-    cli.add_option(p, "--network", "NAME", exchange.named, "network of the virtual ranks", "memory")
     return cli.add_shared(p, "results folder", "runs/check", preset=True)
 
 
@@ -51,18 +49,18 @@ def main(argv):
             cli.say(f"{ranks} ranks, {repeat + 1} of {args.repeats}")
             steps = args.steps_per_rank * ranks
             flags = [*words, "--total-timesteps", str(steps)]
-            rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, args.network, steps)})
+            rows.append({"repeat": repeat, "ranks": ranks, **compare(ranks, flags, steps)})
     said = [summary([row for row in rows if row["ranks"] == ranks]) for ranks in args.ranks]
     cli.write_result(args, "check", aligned(said), {"rows": said}, table=(*KIND, rows, facts))
     return int(not all(each["same_weights"] for each in said))
 
 
-def compare(ranks, flags, network, steps):
+def compare(ranks, flags, steps):
     """Run ``steps`` steps on real and on virtual ranks: a row."""
     with timed_run.trained(ranks, flags, PATIENCE) as folder:
         timed_run.check_whole(timed_run.read_metrics(folder), steps)
         beside = Path(folder).with_name("virtual")
-        own = [str(ranks), network, str(ranks), str(min(ranks, usable_threads()))]
+        own = [str(ranks), "memory", str(ranks), str(min(ranks, usable_threads()))]
         line = [sys.executable, "-m", "scaling.model.virtual.train", *own, *flags, "--run-dir", str(beside)]
         code, _, errors = timed_run.run(line, limit=PATIENCE)
         if code:
