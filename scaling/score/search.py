@@ -27,7 +27,7 @@ from pg_mpi.config.parsers import integer, spans
 from pg_mpi.files.atomic_file import drop_torn_line
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.figure_file import check_picture
-from pg_mpi.mpi.launch.mpirun import mpirun_command, usable_threads
+from pg_mpi.mpi.launch.mpirun import launcher_for, start_command, usable_threads
 from scaling import cli
 from scaling.measure import timed_run
 from scaling.pictures.score_curves import draw_search
@@ -142,7 +142,7 @@ class Run:
         self.job, self._folder = job, tempfile.TemporaryDirectory()
         flags = ["--seed", job["seed"], "--total-timesteps", job["steps"]]
         if core is None:
-            start = mpirun_command(job["alone_on"])
+            start = start_command(launcher_for(shlex.split(job["flags"])), job["alone_on"])
         else:
             start, flags = ["taskset", "-c", core], [*flags, "--checkpoint-every", 1000000]
         flags += ["--run-dir", f"{self._folder.name}/run"]

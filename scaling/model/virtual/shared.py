@@ -24,21 +24,29 @@ class SharedParts:
 
     def make_policy(self, config, env_spec):
         if self._policy is None:
-            self._policy = factory.make_policy(config, env_spec)
-            network = self._policy.expand()
-            self._policy.expand = lambda: self._up_to_date(network)
+            self._policy = SharedPolicy(factory.make_policy(config, env_spec))
             self._optimizer = factory.make_optimizer(config, self._policy)
         return self._policy
-
-    def _up_to_date(self, network):
-        """Refresh the shared network: a checkpoint may have changed the weights since it was created."""
-        self._policy.refresh(network, np.arange(self._policy.rows))
-        return network
 
     def make_learner(self, config, policy, world, phases, here=1):
         # ``here``: ranks that would divide a step in this process, where all of them are on one host
         store = SharedStore(ParameterStore(policy, self._optimizer, config, world.size > 1), world, self._group)
         return factory.make_learner(config, policy, world, phases, store=store)
+
+
+class SharedPolicy:
+    """A policy that expands to one network for all ranks."""
+
+    def __init__(self, policy):
+        self._policy, self._network = policy, policy.expand()
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def expand(self):
+        """Return the network with the present weights, which a checkpoint may have changed."""
+        self._policy.refresh(self._network, np.arange(self._policy.rows))
+        return self._network
 
 
 class SharedStore:
