@@ -201,6 +201,7 @@ until_done() {
     if [ "$code" = "$USAGE" ]; then exit "$USAGE"; fi
     if [ "$module" = pg_mpi.tune ] && [ "$code" = "$FINISHED" ]; then say "no trial is left"; exit "$FINISHED"; fi
     if [ "$(saved "$folder")" = "$before" ]; then progress=no; fi
+    if [ "$module" = pg_mpi.tune ] && [ "$code" != "$AGAIN" ]; then progress=no; fi  # what is new may be another task's
     say "$module ended with exit code $code: the next start resumes from $(basename "$(saved "$folder" | tail -n 1)")"
     go_on_later "$folder" "$progress"
 }

@@ -5,7 +5,7 @@ ranks=${SLURM_NTASKS:-1}
 id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 id=${id:-$SLURM_JOB_ID}
 
-# With -N 4 alone SLURM counts one task on each node; then each core of the allocation has a rank. SLURM counts hardware
+# With -N 4 alone SLURM counts one task on each node, as with -N 4 -n 4; then each core of the allocation has a rank. SLURM counts hardware
 # threads, as 256(x2),128.
 if [ "$ranks" = "${SLURM_JOB_NUM_NODES:-1}" ] && [ -z "${SLURM_NTASKS_PER_NODE:-}${SLURM_CPUS_PER_TASK:-}" ]; then
     threads=$(scontrol show node "${SLURMD_NODENAME:-}" 2>/dev/null | grep -o 'ThreadsPerCore=[0-9]*' | head -n 1)
@@ -40,6 +40,7 @@ run_again() {
     [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || { say "could not requeue: submit the task $id again"; return; }
     limit=$(time_limit)
     options=(--no-requeue --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$ranks" --job-name="$SLURM_JOB_NAME" --time="${limit:-0}")
+    options+=(${SLURM_NTASKS_PER_NODE:+--ntasks-per-node="$SLURM_NTASKS_PER_NODE"})
     options+=(--partition="$SLURM_JOB_PARTITION" ${SLURM_JOB_ACCOUNT:+--account="$SLURM_JOB_ACCOUNT"})
     options+=(${SLURM_JOB_QOS:+--qos="$SLURM_JOB_QOS"} ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"})
     options+=(${SLURM_MEM_PER_NODE:+--mem="$SLURM_MEM_PER_NODE"} ${SLURM_MEM_PER_CPU:+--mem-per-cpu="$SLURM_MEM_PER_CPU"})

@@ -147,7 +147,7 @@ CALLS = {
         "launch --launcher srun --mpi=pmix -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
         "scontrol requeue 7\n"
         "sbatch --parsable --dependency=afterany:7 --no-requeue --nodes=2 --ntasks=4 --job-name=pg --time=12:00:00 "
-        "--partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
+        "--ntasks-per-node=2 --partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
     ),
     "train.pbs": (
         {"PBS_JOBID": "7.server", "PBS_O_WORKDIR": ".", "PBS_NODEFILE": "nodes", "ARGS": "--seed 1"},
