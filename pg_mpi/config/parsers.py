@@ -160,6 +160,8 @@ def check_output(path: str, flag: str, suffixes: Collection[str]) -> None:
     folder = os.path.dirname(path) or "."
     if os.path.splitext(path)[1].lower() not in suffixes:
         raise UsageError(f"{flag} must end with {' or '.join(suffixes)}, not {path!r}")
+    if os.path.isdir(path):
+        raise UsageError(f"{flag} {path} is a folder: give another name")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{flag} {path}: the folder {folder} does not exist or cannot be written")
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.config.errors import SystemFault, system_faults
 from pg_mpi.config.parsers import check_extra, check_output
 
 SCALE = 2  # every pixel becomes 2 x 2
@@ -33,7 +34,7 @@ class Video:
         self._writer: Generator[None, Any, None] | None = None
 
     def add(self, rgb: NDArray[np.uint8]) -> None:
-        """Append one screen, uint8 (height, width, 3)."""
+        """Append one screen, uint8 (height, width, 3). Raises ``SystemFault`` if it cannot be written."""
         frame = rgb.repeat(SCALE, axis=0).repeat(SCALE, axis=1)
         if self._writer is None:
             import imageio_ffmpeg
@@ -41,12 +42,19 @@ class Video:
             size, options = frame.shape[1::-1], KINDS[os.path.splitext(self._path)[1].lower()]
             self._writer = imageio_ffmpeg.write_frames(self._path, size, fps=self._fps, macro_block_size=2, **options)
             self._writer.send(None)
-        self._writer.send(frame.tobytes())
+        with system_faults(f"{self._path} cannot be written"):
+            self._writer.send(frame.tobytes())
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the file. Raises ``SystemFault`` if it is not a video: ffmpeg's own exit code is lost."""
         if self._writer is not None:
+            import imageio_ffmpeg
+
             self._writer.close()
+            try:
+                imageio_ffmpeg.count_frames_and_secs(self._path)
+            except (OSError, RuntimeError):
+                raise SystemFault(f"{self._path} could not be finished: is the disk full?") from None
 
 
 def check(path: str) -> None:

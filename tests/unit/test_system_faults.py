@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import pickle
+import resource
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ from pg_mpi.config.errors import CheckpointError, RunError, SystemFault, UsageEr
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import atomic_file, checkpoint_file, checkpoint_folder, csv_table
 from pg_mpi.files.run_folder import RunFolder
+from pg_mpi.files.video import Video
+from pg_mpi.files.video import check as check_video
 from pg_mpi.mpi.world import World
 from pg_mpi.run import saving
 from pg_mpi.tune import trial
@@ -268,3 +271,24 @@ def test_failed_allocation_is_not_a_damaged_checkpoint(saved):
     line = [sys.executable, "-c", ALLOCATIONS, str(saved), "2000"]
     result = subprocess.run(line, capture_output=True, text=True)
     assert result.stdout == "MemoryError SystemFault loaded\n", result.stdout + result.stderr
+
+
+def test_video_that_the_disk_cannot_hold_is_an_error(tmp_path):
+    """Files are limited to 16 kB, so that ffmpeg fails, with the first frames or as it finishes."""
+    frame = np.random.default_rng(0).integers(256, size=(210, 160, 3), dtype=np.uint8)
+    for frames in (1, 60):
+        film, limits = Video(str(tmp_path / "game.mp4"), 15), resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, limits[1]))
+        try:
+            with pytest.raises(SystemFault, match=r"game\.mp4 (cannot be written|could not be finished)"):
+                for _ in range(frames):
+                    film.add(frame)
+                film.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_folder_is_no_video(tmp_path):
+    (tmp_path / "game.mp4").mkdir()
+    with pytest.raises(UsageError, match="is a folder: give another name"):
+        check_video(str(tmp_path / "game.mp4"))
