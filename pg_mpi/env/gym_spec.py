@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError, counted, described, one_line
+from pg_mpi.config.errors import UsageError, counted, described, one_line, user_code
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
@@ -52,8 +52,8 @@ class GymSpec:
         return self.spaces.numbers
 
     def origin(self, config: TrainConfig) -> NDArray[np.float32]:
-        """Return an example of an observation, float32 (n,)."""
-        with contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:
+        """Return an example of an observation, float32 (n,). Raises ``UsageError`` for an error of the environment."""
+        with _trying(self.env_id), contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:
             return game.screen
 
     def try_features(self, config: TrainConfig) -> None:
@@ -87,7 +87,8 @@ class GymSpec:
 
 def check(config: TrainConfig) -> None:
     """Raise ``UsageError`` for an unknown or unsupported environment."""
-    numbers = _spaces(config.env_id).numbers
+    with _trying(config.env_id):
+        numbers = _spaces(config.env_id).numbers
     if numbers > MOST_NUMBERS and config.policy == "usual":
         raise UsageError(
             f"{config.env_id} has observations of {numbers:,} numbers, more than the {MOST_NUMBERS:,} that the default "
@@ -96,9 +97,15 @@ def check(config: TrainConfig) -> None:
 
 
 def make_spec(config: TrainConfig) -> GymSpec:
-    """Return the ``GymSpec`` of ``config``. Raises ``UsageError`` for an unknown or unsupported environment."""
-    known = GymSpec(config.env_id, _spaces(config.env_id), kept=True)
-    return dataclasses.replace(known, kept=_can_be_kept(known, config))
+    """Return the ``GymSpec`` of ``config``. Raises ``UsageError`` for an unknown, unsupported or faulty environment."""
+    with _trying(config.env_id):
+        known = GymSpec(config.env_id, _spaces(config.env_id), kept=True)
+        return dataclasses.replace(known, kept=_can_be_kept(known, config))
+
+
+def _trying(env_id: str) -> contextlib.AbstractContextManager[None]:
+    """Context that turns an error of the environment into a ``UsageError``."""
+    return user_code(f"--env-id {env_id} cannot be used")
 
 
 def _spaces(env_id: str) -> Spaces:

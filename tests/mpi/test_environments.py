@@ -131,9 +131,10 @@ def test_bad_input_is_refused_before_writing(tmp_path, monkeypatch, case):
     assert os.listdir(tmp_path) == []
 
 
-def test_unpicklable_exception_is_reported(tmp_path):
-    result = train(2, tmp_path, "--env-id", "own_envs:UnpicklableError", code=1)
-    assert "LicenceError: no licence for 3 seats" in result.stderr and "TypeError" not in result.stderr
+def test_error_in_the_trial_of_an_environment_is_reported(tmp_path):
+    result = train(2, tmp_path, "--env-id", "own_envs:UnpicklableError", code=2)
+    assert "own_envs:UnpicklableError cannot be used: LicenceError: no licence for 3 seats" in result.stderr
+    assert "TypeError" not in result.stderr and os.listdir(tmp_path) == []
 
 
 def test_missing_rom_is_refused(tmp_path):

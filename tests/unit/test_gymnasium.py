@@ -81,8 +81,8 @@ def test_attribute_set_late_in_an_episode_is_saved():
     assert game.screen[0] == 45
 
 
-def test_exception_of_a_state_method_is_raised():
-    with pytest.raises(ZeroDivisionError):
+def test_exception_of_a_state_method_is_reported():
+    with pytest.raises(UsageError, match="own_envs:BrokenState cannot be used: ZeroDivisionError"):
         spec_of(f"{MODULE}:BrokenState")
 
 
