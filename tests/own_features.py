@@ -85,3 +85,8 @@ class NoSize(Rows):
     def __init__(self, scene):
         super().__init__(scene)
         self.size = None
+
+
+class NoTable(Rows):
+    def __init__(self, scene):
+        raise ValueError("no table")

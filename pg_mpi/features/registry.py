@@ -37,9 +37,15 @@ def encoder_class(name: str) -> Callable[[Scene], Encoder]:
 
 
 def make_encoder(name: str, scene: Scene) -> Encoder:
-    """Create an encoder of one env. Custom ones raise ``RunError`` at each step with an invalid observation."""
+    """Create an encoder of one env. Custom ones raise ``RunError`` at each step with an invalid observation.
+
+    Raises ``UsageError`` if a custom one cannot be created.
+    """
     made = encoder_class(name)
-    return made(scene) if name in OURS else CheckedEncoder(name, made(scene))
+    if name in OURS:
+        return made(scene)
+    with user_code(f"--features {name} cannot be used"):
+        return CheckedEncoder(name, made(scene))
 
 
 class CheckedEncoder:

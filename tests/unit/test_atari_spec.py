@@ -12,12 +12,14 @@ from pg_mpi.env import atari_spec, registry
 from pg_mpi.env.atari import FOR_TWO, AtariGame, atari_ids
 from pg_mpi.env.calibration import MOST_CLASSES, colour_classes, find_scene
 from pg_mpi.features.foreground import Scene
+from pg_mpi.features.registry import make_encoder
 from pg_mpi.learning.batch import learned
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.rollout import Env, Player
 from pg_mpi.learning.round_length import round_length
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.run import factory
+from pg_mpi.run.saved_run import checking
 
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
@@ -199,3 +201,12 @@ def test_malformed_emulator_state_is_refused():
 def test_features_that_remember_a_screen_are_accepted_although_games_end_in_the_trial():
     config = config_of("Pong", "--features", "own_features:Rows", "--max-frames", 100)
     registry.make_spec(config).try_features(config)
+
+
+def test_features_that_cannot_be_created_are_not_taken_for_a_damaged_checkpoint(capsys):
+    with (
+        pytest.raises(UsageError, match="--features own_features:NoTable cannot be used: ValueError: no table"),
+        checking(),
+    ):
+        make_encoder("own_features:NoTable", SCENE)
+    assert "Traceback" in capsys.readouterr().err
