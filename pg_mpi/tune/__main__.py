@@ -129,7 +129,7 @@ def _plan(argv: list[str], ranks: int) -> Plan:
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & dimensions.keys():
         config.check(args.ranks_per_trial, given)
     make_folder(study.folder_of(args.study), "--study")
-    same = config.identity() | {"budget": args.budget, "space": dimensions}
+    same = config.identity() | {"budget": args.budget, "space": dimensions, "ranks_per_trial": args.ranks_per_trial}
     study.Study(args.study, dimensions, args.trials, config.seed).check_same(same)
     return Plan(args, config, given, dimensions)
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
+from pg_mpi.config.command_line import flag
+from pg_mpi.config.presets import names_foreign_code
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import write_csv
 from pg_mpi.files.figure_file import picture
@@ -67,9 +69,12 @@ class Board:
         complete = [row for row in rows if row.state == "complete"]
         if complete:
             best = max(complete, key=lambda row: cast(float, row.score))
-            write_json(f"{folder}/best.json", preset(best.params))
+            settings = preset(best.params)
+            write_json(f"{folder}/best.json", settings)
+            named = [(flag(name), value) for name, value in settings.items() if names_foreign_code(name, value)]
+            own = "".join(f" {name} {value}" for name, value in named)
             self._say(f"best: trial {best.slot}, {best.score:+.2f}: {settings_of(best.params)}")
-            self._say(f"train with it: python -m pg_mpi.train --preset {folder}/best.json")
+            self._say(f"train with it: python -m pg_mpi.train --preset {folder}/best.json{own}")
             drawn = picture(pictures.draw_study, f"{folder}/study.png", rows, self._study.dimensions)
             self._say(f"written: {folder}/trials.csv, {folder}/best.json{', ' + drawn if drawn else ''}")
         if len(over) == self._trials:

@@ -222,6 +222,7 @@ def test_study_with_other_settings_is_refused(tmp_path, monkeypatch):
     _plan(list(map(str, [*flags, "--budget", 1.5])), 2)
     assert "begun with other settings (budget)" in refused(2, *flags, "--budget", 4)
     assert "begun with other settings (gamma)" in refused(2, *flags, "--budget", 1.5, "--gamma", 0.9)
+    assert "begun with other settings (ranks_per_trial)" in refused(2, *flags, "--budget", 1.5, "--ranks-per-trial", 2)
     (tmp_path / "other.toml").write_text(space + "[gamma]\nchoices = [0.9]\n")
     assert "begun with other settings (space)" in refused(2, *flags, "--budget", 1.5, "--space", "other.toml")
     finished = tune(tmp_path, 2, *args, "--budget", 1.5, space=space)
