@@ -1,5 +1,6 @@
 """All commands under one name: ``pg-mpi COMMAND ...``, the same as ``python -m pg_mpi.COMMAND ...``."""
 
+import os
 import runpy
 import sys
 
@@ -32,6 +33,7 @@ def main() -> int:
     if name in COMMANDS:
         module = "scaling.benchmark" if name == "benchmark" else f"pg_mpi.{name}"
         sys.argv = [module, *sys.argv[2:]]
+        sys.path.insert(0, os.getcwd())  # as python -m has it, for code of the user
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0
     if name in ("", "-h", "--help"):

@@ -97,6 +97,16 @@ def test_pg_mpi_runs_the_modules(by_command):
     assert scores[0] == scores[1]
 
 
+def test_pg_mpi_imports_from_the_working_directory_at_any_time(tmp_path):
+    (tmp_path / "helper.py").write_text("START = 0.5\n")
+    (tmp_path / "mine.py").write_text(
+        "import own_envs\nclass Env(own_envs.Base):\n    def observe(self):\n        import helper\n"
+        "        return [helper.START, 0]\n"
+    )
+    start = [sys.executable.replace("python", "pg-mpi"), "train", "--dry-run", "--env-id", "mine:Env"]
+    assert "policy: " in run(start, tmp_path, code=0).stdout
+
+
 @pytest.mark.parametrize("name", __main__.COMMANDS)
 def test_pg_mpi_has_help_of_each_command(name, tmp_path):
     result = run([sys.executable, "-m", "pg_mpi", name, "--help"], tmp_path)
