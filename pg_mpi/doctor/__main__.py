@@ -34,7 +34,7 @@ def parser() -> Parser:
 
 def main(world: World, argv: list[str], import_s: float) -> int:
     """Run the doctor and return the exit code. Collective: every rank must call this."""
-    args: argparse.Namespace = world.on_root(lambda: parser().parse(argv))
+    args: argparse.Namespace = world.on_root(_parsed, argv)
     from pg_mpi.doctor import facts, machine, trials
 
     thread_pinning.pin_threads()  # as the trainer does
@@ -47,6 +47,14 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     mine["fabric_in_use"] = machine.fabric_in_use()  # after the exchange
     ranks = world.gather(mine)
     return cast(int, world.on_root(_tell, args, ranks, measured))
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
+    from pg_mpi.env.atari import rom_name
+
+    args = parser().parse(argv)
+    rom_name(args.env_id)  # an unknown game is no fault of the machine
+    return args
 
 
 def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[str, Any]) -> int:
