@@ -64,9 +64,9 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
+        other = "leave --resume out" if config.resume else "give another --run-dir"
         raise UsageError(
-            f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, "
-            "or another --run-dir"
+            f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, or {other}"
         )
     if not envs or envs % ranks:
         raise UsageError(f"{path} holds {envs} envs, which {ranks} ranks cannot share equally: use a divisor of {envs}")
