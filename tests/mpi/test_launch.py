@@ -166,12 +166,15 @@ def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
         wait_until(lambda: run.output.read_text().count("saved\n") == 2, run.output)
 
 
-@pytest.mark.parametrize("code", [0, 1, 2])
+@pytest.mark.parametrize("code", [0, 1, 2, 75])
 def test_exit_code_is_that_of_the_job(tmp_path: Path, code: int) -> None:
-    (tmp_path / "exits.py").write_text(f"from mpi4py import MPI\nMPI.Finalize()\nraise SystemExit({code})\n")
+    """Also 75 if it comes from an error, such as a full disk."""
+    error = "sys.stderr.write('pg_mpi: error: no space\\n')" if code == 75 else ""
+    program = f"import sys\nfrom mpi4py import MPI\n{error}\nMPI.Finalize()\nraise SystemExit({code})\n"
+    (tmp_path / "exits.py").write_text(program)
     command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "2", "--again", "x", "exits"]
     ended = jobs.run(command, tmp_path, LIMIT)
-    assert ended.returncode == code
+    assert ended.returncode == code and "run again to resume" not in ended.stdout
     if code == 2:
         assert ended.stderr == ""
     if code == 1 and mpirun.flavour(mpirun.find_mpirun()).name == "Open MPI":

@@ -23,8 +23,8 @@ A signal in the first second or so, before the ranks handle signals, ends the jo
 kills a program without a handler. When mpirun is killed, the launcher kills its ranks (Open MPI's would run
 until their next MPI call). Tested with Open MPI 5.0, MPICH 4.2 and 5.0, and Intel MPI 2021.18.
 
-The exit code is the job's own, or 128 + N for an mpirun killed by signal N. With ``--again``, code 75 ("there
-is a checkpoint, run me again") becomes 0, and a line names the command that resumes. Standard output passes
+The exit code is the job's own, or 128 + N for an mpirun killed by signal N. With ``--again``, code 75 without
+an error becomes 0, and a line names the command that resumes from the checkpoint. Standard output passes
 through, and standard error too, but for some ``notices``; standard input is empty, because a job outside the
 terminal's session must not read it.
 
@@ -46,7 +46,7 @@ from typing import IO, cast
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.mpi.launch import mpirun
 from pg_mpi.mpi.launch.kernel_files import content
-from pg_mpi.mpi.launch.notices import pass_on
+from pg_mpi.mpi.launch.notices import Copy
 
 #: Signals sent for the 1st, 2nd, ... request to stop, and the number of the first request that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
@@ -72,10 +72,10 @@ def has_ranks(pid: int) -> bool:
     return any(content(f"/proc/{child}/cmdline").split("\0")[0] == python for child in children)
 
 
-def run(command: list[str], needs_local_ranks: bool = True) -> int:
+def run(command: list[str], needs_local_ranks: bool = True, again: str | None = None) -> int:
     """Run mpirun in its own session, translate signals as in the table above, and return the exit code.
 
-    ``needs_local_ranks``: kill mpirun if all ranks on this host have ended long ago.
+    ``needs_local_ranks``: kill mpirun if all ranks on this host have ended long ago; ``again``: as ``--again``.
 
     Signals stay blocked, and this function waits for them one by one. No handler interrupts it, and a signal
     that arrives while mpirun starts is not lost.
@@ -94,7 +94,7 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
     job = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
     )
-    errors = pass_on(cast(IO[bytes], job.stderr), sys.stderr.buffer)
+    errors = Copy(cast(IO[bytes], job.stderr), sys.stderr.buffer)
     asked, ranks_seen = 0, math.inf
     while job.poll() is None:
         received = _next_signal(awaited, CHECK_EVERY)
@@ -118,6 +118,9 @@ def run(command: list[str], needs_local_ranks: bool = True) -> int:
         return 128 - job.returncode
     if job.returncode == 0 and asked >= KILLS:
         return 128 + signal.SIGTERM  # a killed mpirun of MPICH 4 exits with 0
+    if job.returncode == RUN_AGAIN and again and not errors.failed:
+        print(f"stopped with a checkpoint; run again to resume: {again}")
+        return 0
     return job.returncode
 
 
@@ -135,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pg_mpi.mpi.launch", allow_abbrev=False)
     parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable core)")
     parser.add_argument("--launcher", default="mpirun", help='instead of mpirun, such as "srun --mpi=pmix"')
-    parser.add_argument("--again", metavar="COMMAND", help="count exit code 75 as success and name COMMAND")
+    parser.add_argument("--again", metavar="COMMAND", help="count a stop with a checkpoint as success and name COMMAND")
     parser.add_argument("--system-mpi", action="store_true", help="check whether the machine's own MPI works here")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")
     options = parser.parse_args(arguments)
@@ -149,11 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         launcher = mpirun.launcher_for(job, options.launcher)
         command = [*mpirun.start_command(launcher, ranks), sys.executable, "-m", *job]
-        code = run(command, needs_local_ranks=not mpirun.is_elastic(job))
+        return run(command, not mpirun.is_elastic(job), options.again)
     except (UsageError, RunError) as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         return error.code
-    if code == RUN_AGAIN and options.again:
-        print(f"stopped with a checkpoint; run again to resume: {options.again}")
-        return 0
-    return code

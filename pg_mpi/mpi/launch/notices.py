@@ -36,15 +36,22 @@ def without_notices(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield from held
 
 
-def pass_on(source: IO[bytes], target: IO[bytes]) -> threading.Thread:
-    """Copy a stream without the notices, in a thread that ends with the stream."""
+class Copy(threading.Thread):
+    """Copies a stream without the notices, until the stream ends.
 
-    def copy() -> None:
-        for line in without_notices(source):
+    Attributes:
+        failed: whether a line reports an error of ours.
+    """
+
+    def __init__(self, source: IO[bytes], target: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._source, self._target, self.failed = source, target, False
+        self.start()
+
+    def run(self) -> None:
+        """Copy."""
+        for line in without_notices(self._source):
+            self.failed |= line.startswith(b"pg_mpi: error: ")
             with contextlib.suppress(OSError):  # a reader that has left: mpirun must not wait for it
-                target.write(line)
-                target.flush()
-
-    thread = threading.Thread(target=copy, daemon=True)
-    thread.start()
-    return thread
+                self._target.write(line)
+                self._target.flush()
