@@ -1,8 +1,8 @@
 """Locks of files, and the lock of a run folder, so that one trainer writes into it.
 
 The kernel locks the file ``lock`` and releases it when the process ends, so there are no stale locks. The file holds
-the newest trainer's name. Any other stops before its next write, also where the file system has no locks, or where they
-do not hold between hosts.
+the name of the newest trainer whose settings fit. Any other stops before its next write, also where the file system has
+no locks, or where they do not hold between hosts.
 """
 
 import errno
@@ -34,12 +34,11 @@ class FolderLock:
             raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
         if refused:
             warn(f"{folder} is on a file system without locks: a second trainer there would take the folder over")
-        try:
-            os.ftruncate(self._file.fileno(), 0)
-            os.write(self._file.fileno(), f"{self._name}\n".encode())
-        except OSError:
-            self.close()
-            raise
+
+    def claim(self) -> None:
+        """Write this trainer's name. Any other that uses the folder, where locks do not hold, stops then."""
+        os.ftruncate(self._file.fileno(), 0)
+        os.write(self._file.fileno(), f"{self._name}\n".encode())
 
     def _read_name(self) -> str:
         """The last name in the file: without locks, two trainers that start together write both."""

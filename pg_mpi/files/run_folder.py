@@ -4,7 +4,7 @@ import contextlib
 import glob
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from pg_mpi.config.errors import system_faults
 from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, read_list, unless_missing, write_json
@@ -42,6 +42,11 @@ class RunFolder:
         with system_faults(f"the run folder {self.path} cannot be written", "give another --run-dir", given=True):
             make_folder(self.path)
             self._lock = FolderLock(self.path)
+
+    def claim(self) -> None:
+        """Take the opened folder over, once nothing refuses the start. Raises ``SystemFault``."""
+        with system_faults(f"the run folder {self.path} cannot be written"):
+            cast(FolderLock, self._lock).claim()
         self._remove_halves()
 
     def check(self) -> None:

@@ -108,6 +108,7 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
         _check_code(config)
         while (start := _find_start(folder, config, given, ranks, damaged)) is None:
             pass  # another trainer has saved in a new folder meanwhile: resume from there, or be refused
+        folder.claim()
         return start
     except BaseException:
         folder.unlock()  # a caller in Python may try again

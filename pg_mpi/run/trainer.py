@@ -290,7 +290,8 @@ class Trainer:
                     "use a folder that all hosts share"
                 )
             self._folder.open()
-            self.run_log.take_over(self.config, self._folder, self.counters)
+            self._folder.claim()
+            self.run_log.take_over(self.config, self._folder, self.counters, self.counters.update)
         return self.run_log.lost(lost, self._world.size, self._world.clock() - begun)
 
     # -- output -------------------------------------------------------------------------------------------

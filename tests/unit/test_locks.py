@@ -59,11 +59,14 @@ def test_temporary_file_removed_by_who_took_the_folder_over(tmp_path, monkeypatc
 def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch, flock, together):
     monkeypatch.setattr(folder_lock.fcntl, "flock", flock)
     older = FolderLock(str(tmp_path))
+    older.claim()
     older.check()
     monkeypatch.setattr(folder_lock.platform, "node", lambda: "another host")
     if together:  # the newer one emptied the file before the older one wrote its name
         monkeypatch.setattr(folder_lock.os, "ftruncate", lambda *_: None)
     newer = FolderLock(str(tmp_path))
+    older.check()  # until nothing refuses the newer one
+    newer.claim()
     newer.check()
     with pytest.raises(RunError, match="taken over"):
         older.check()
@@ -72,6 +75,7 @@ def test_locks_that_do_not_hold_stop_the_older_trainer(tmp_path, monkeypatch, fl
 def test_held_lock_names_its_holder(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.2)
     first = FolderLock(str(tmp_path))
+    first.claim()
     with pytest.raises(SystemFault, match=f"in use by .* process {os.getpid()}: stop that trainer") as caught:
         FolderLock(str(tmp_path))
     assert caught.value.code == 75

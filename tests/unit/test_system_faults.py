@@ -181,7 +181,10 @@ def test_only_temporary_files_of_ours_are_removed(tmp_path):
     part.parent.mkdir(parents=True)
     for path in (part, *(tmp_path / name for name in (*ours, "notes.tmp", "step.tmp", "x.7.tmp"))):
         path.touch()
-    RunFolder(str(tmp_path)).open()
+    folder = RunFolder(str(tmp_path))
+    folder.open()
+    assert list(part.parent.iterdir()), "removed before the start is known to be allowed"
+    folder.claim()
     assert not list(part.parent.iterdir())
     assert sorted(os.listdir(tmp_path)) == ["checkpoints", "lock", "notes.tmp", "step.tmp", "x.7.tmp"]
 
