@@ -48,18 +48,22 @@ class RunLog:
             earlier = folder.starts()
             restarts = folder.begin(dataclasses.asdict(config), facts)
         self._changes = provenance.changes(earlier[-1], facts) if earlier else []
-        self.take_over(config, folder, counters)
+        own = checkpoint_folder.candidates(folder.path)  # else the lines are of starts that saved nothing
+        self.take_over(config, folder, counters, counters.update if own else 0)
         return self._log.seconds_before, restarts
 
-    def take_over(self, config: TrainConfig, folder: RunFolder, counters: Counters) -> None:
-        """Open the logs of a start that is already in ``config.json``, as a new rank 0 does."""
+    def take_over(self, config: TrainConfig, folder: RunFolder, counters: Counters, kept: int) -> None:
+        """Open the logs of a start that is already in ``config.json``, as a new rank 0 does.
+
+        ``kept``: the update of the last line of metrics to keep.
+        """
         self.is_open = True
         self._config, self._folder, self._counters = config, folder, counters
         clock = self._clock  # not self, so that an object that nobody needs gives its lock back at once
         self._progress = Progress(config, lambda: clock() - STARTED, reaches_terminal(sys.stdout))
         self._tensorboard: TensorBoard | None = None
         with writing(folder.path):
-            self._log = MetricsLog(folder.file("metrics.jsonl"), counters.update)
+            self._log = MetricsLog(folder.file("metrics.jsonl"), kept)
             if config.track:
                 self._tensorboard = TensorBoard(folder.file("tensorboard"), counters.env_steps)
 
@@ -113,6 +117,7 @@ class RunLog:
 
     def evaluated(self, env_steps: int, score: float, games: int) -> None:
         """Add the evaluation of the checkpoint after ``env_steps`` to the folder's, and print its score."""
+        self._folder.check()
         path = checkpoint_folder.path_of(self._folder.checkpoints, env_steps)
         best = ", the best so far" if evaluations.add(self._folder.path, path, env_steps, score, games) else ""
         self._progress.say(f"evaluated after {env_steps:,} steps: mean {score:+.2f} of {games} full games{best}")
@@ -132,6 +137,7 @@ class RunLog:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}
         with writing(self._folder.path):
+            self._folder.check()
             self._folder.end(dataclasses.asdict(self._config), reason)
             if finished:
                 write_json(self._folder.file("DONE"), facts)
@@ -140,5 +146,6 @@ class RunLog:
             self._progress.say(f"next: python -m pg_mpi.watch {self._folder.path} (or evaluate, report)")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
-            self._progress.say(f"stopped: {reason}. {saved}; run the same command again to resume {self._folder.path}")
+            same = "the same command" + (" without --resume never" if self._config.resume == "never" else "")
+            self._progress.say(f"stopped: {reason}. {saved}; run {same} again to resume {self._folder.path}")
         self._folder.unlock()
