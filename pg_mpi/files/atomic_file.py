@@ -38,7 +38,7 @@ def write_json(path: str, content: Any, indent: int | None = 1) -> None:
 
 def read_list(path: str, parse: Callable[[Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return what ``parse`` makes of a JSON file; [] if it is missing or damaged. Raises ``SystemFault``."""
-    damaged = contextlib.suppress(ValueError, KeyError, TypeError, RecursionError)
+    damaged = contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError)
     with system_faults(f"{path} cannot be read"), unless_missing(), damaged, open(path, encoding="utf-8") as file:
         return parse(json.load(file))
     return []
@@ -74,10 +74,15 @@ def no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
+def free_name(path: str) -> str:
+    """``path``, or with a number behind if that exists."""
+    names = itertools.chain([path], (f"{path}.{number}" for number in itertools.count(1)))
+    return next(name for name in names if not exists(name))
+
+
 def keep_copy(path: str, consequence: str) -> None:
     """Copy a damaged file to ``path.damaged``, or to a free name like it, before it is written again; warn."""
-    names = itertools.chain([f"{path}.damaged"], (f"{path}.damaged.{number}" for number in itertools.count(1)))
-    copy = next(name for name in names if not exists(name))
+    copy = free_name(f"{path}.damaged")
     with open(path, "rb") as damaged, replacing(copy) as file:
         shutil.copyfileobj(damaged, file)
     warn(f"{path} is damaged: {consequence}; a copy is {copy}")

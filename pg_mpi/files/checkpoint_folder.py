@@ -14,7 +14,7 @@ from typing import Any
 
 from pg_mpi.config.errors import CheckpointError, SystemFault, system_faults
 from pg_mpi.files import checkpoint_file
-from pg_mpi.files.atomic_file import exists, is_file, is_folder, make_folder, unless_missing
+from pg_mpi.files.atomic_file import exists, free_name, is_file, is_folder, make_folder, unless_missing
 from pg_mpi.files.checkpoint_file import Arrays
 
 NAME = re.compile(r"step-(\d{12,18})\.npz")
@@ -101,11 +101,10 @@ def set_aside(folder: str, good: str) -> None:
         for path in listing(os.path.join(folder, "checkpoints")):
             if path == good:
                 return
-            os.replace(path, path + ".damaged")
+            os.replace(path, free_name(path + ".damaged"))
             parts = parts_of(path)
             if is_folder(parts):
-                shutil.rmtree(parts + ".damaged", ignore_errors=True)
-                os.replace(parts, parts + ".damaged")
+                os.replace(parts, free_name(parts + ".damaged"))
 
 
 def _remove_old(folder: str, keep: int, spared: Collection[str | None]) -> None:

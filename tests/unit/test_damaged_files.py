@@ -3,14 +3,20 @@
 import errno
 import json
 import os
+import time
+from pathlib import Path
 
 import pytest
 from os_errors import failing
 
-from pg_mpi.config.errors import SystemFault
+from pg_mpi.config.errors import RunError, SystemFault
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.files import checkpoint_folder
 from pg_mpi.files.metrics_file import MetricsLog
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.run import evaluations
+from pg_mpi.run.counters import Counters
+from pg_mpi.run.run_log import RunLog
 
 
 def line(update, **more):
@@ -83,9 +89,51 @@ def test_damaged_config_is_copied(tmp_path, capfd, content):
     assert "config.json is damaged: the history of starts begins again; a copy is" in capfd.readouterr().err
 
 
-def test_damaged_evaluations_are_kept_and_begin_again(tmp_path, capsys):
-    (tmp_path / "evaluations.json").write_text("{")
+@pytest.mark.parametrize(
+    "content",
+    ["{", '[{"checkpoint": "step-0.npz", "env_steps": 1e999, "score": 1, "games": 20}]'],
+    ids=["torn", "huge"],
+)
+def test_damaged_evaluations_are_kept_and_begin_again(tmp_path, capsys, content):
+    (tmp_path / "evaluations.json").write_text(content)
     assert evaluations.add(str(tmp_path), str(tmp_path / "checkpoints" / "step-1.npz"), 1, 0.5, 20)
-    assert (tmp_path / "evaluations.json.damaged").read_text() == "{"
+    assert (tmp_path / "evaluations.json.damaged").read_text() == content
     assert "the evaluations begin again" in capsys.readouterr().err
     assert [each["score"] for each in evaluations.read(str(tmp_path))] == [0.5]
+
+
+def test_damaged_checkpoint_is_set_aside_beside_an_earlier_one(tmp_path):
+    good, damaged = (checkpoint_folder.path_of(str(tmp_path / "checkpoints"), step) for step in (1, 2))
+    os.makedirs(damaged + ".damaged")
+    for path in (good, damaged):
+        Path(path).write_text(path)
+    checkpoint_folder.set_aside(str(tmp_path), good)
+    assert Path(damaged + ".damaged.1").read_text() == damaged and checkpoint_folder.candidates(str(tmp_path)) == [good]
+
+
+def run_log(folder, update):
+    """The open log of a start after ``update``, and its folder."""
+    log, counters, there = RunLog(time.monotonic), Counters(), RunFolder(str(folder))
+    counters.update = update
+    there.open()
+    there.claim()
+    log.open(TrainConfig(), there, counters, {"argv": []})
+    return log
+
+
+def test_lines_of_a_start_that_saved_nothing_are_dropped(tmp_path):
+    """Also if the next start begins at a later update, with the checkpoint of another run."""
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps({"update": n, "wall_s": n}) + "\n" for n in (1, 2, 3)))
+    run_log(tmp_path, 4)
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
+
+
+def test_log_of_a_folder_that_another_run_has_taken_is_not_written(tmp_path):
+    log = run_log(tmp_path / "run", 0)
+    (tmp_path / "run").rename(tmp_path / "old")
+    run_log(tmp_path / "run", 0)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    for write in (lambda: log.evaluated(100, 0.5, 20), lambda: log.close("the end", True, 0.0)):
+        with pytest.raises(RunError, match="removed or taken over while in use"):
+            write()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
