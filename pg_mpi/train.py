@@ -8,7 +8,6 @@ On a signal the partial round is discarded and the state before it is saved.
 """
 
 import functools
-import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -62,13 +61,14 @@ def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callabl
 def one_round(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None]) -> int | None:
     """Run one update and return None, or finish the run and return the exit code. Collective."""
     reason, code = verdict(world, trainer.config, trainer.counters, stop)
+    walltime = trainer.config.max_walltime
+    until = Until(stop, STARTED + walltime, world.clock) if walltime else stop
     if reason:
         trainer.finish(reason, finished=code == FINISHED, stop=stop)
-    elif (trajectories := trainer.play(stop)) is not None:
+    elif (trajectories := trainer.play(until)) is not None:
         trainer.learn(trajectories)
         trainer.report()
-        walltime = trainer.config.max_walltime or math.inf
-        trainer.after_update(Until(stop, STARTED + walltime, world.clock), progress)
+        trainer.after_update(until, progress)
     return code
 
 
