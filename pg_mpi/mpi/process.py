@@ -7,7 +7,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from io import TextIOWrapper
+from typing import NoReturn, cast
 
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
@@ -36,6 +37,7 @@ def run(
     """
     if parser:
         answer_help(parser, argv)
+    cast(TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")  # as standard error: names may be any bytes
     world = World()
     try:
         world = connect(optional_mpi)
@@ -83,7 +85,8 @@ def _report_error(world: World, error: BaseException) -> int:
     # ranks that MPI did not connect are all rank 0: then the launcher's number decides
     speaks = launch_variables.is_first_process() if world.size == 1 else world.rank == 0 or not together
     if speaks:
-        print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
     if not together or not _all_know(world):
         _abort(world, line.code)
     return line.code
@@ -126,8 +129,11 @@ def _abort(world: World, code: int) -> NoReturn:
 def _leave(world: World, code: int) -> NoReturn:
     """Flush output, finalize MPI together with all ranks, and exit with ``code``."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late signal must not kill a process that is about to exit
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # the reader has left, or the disk is full: Python would try it again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if world.can_shrink():  # Finalize may wait for failed ranks
         with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()

@@ -1,5 +1,6 @@
 """A failure on one rank ends the job within seconds and names the rank."""
 
+import shlex
 import sys
 import time
 
@@ -216,3 +217,18 @@ def test_lock_is_held_only_while_the_trainer_runs(tmp_path, monkeypatch):
     finish(first)
     assert (tmp_path / "run" / "lock").exists()
     train(2, tmp_path, *CARTPOLE, "--total-timesteps", 1)
+
+
+def test_walltime_ends_a_long_round(tmp_path):
+    """A round of 20 s is discarded after 4."""
+    flags = ["--env-id", "own_envs:Slow", "--num-steps", 10_000, "--envs-per-rank", 1, "--max-walltime", 4]
+    result = run(command(1, "pg_mpi.train", "--run-dir", "run", *flags), tmp_path, code=75)
+    assert "the walltime budget of 4 s is spent" in result.stdout
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == ""
+
+
+def test_output_that_cannot_be_written_ends_the_run_with_its_exit_code(tmp_path):
+    line = [sys.executable, "-m", "pg_mpi.train", "--run-dir", "run", *map(str, [*SMALL, *CARTPOLE])]
+    assert run(["sh", "-c", f"{shlex.join(line)} >/dev/full 2>&1"], tmp_path).returncode == 75
+    left = run(["bash", "-c", f"{shlex.join(line)} | head -n 1; exit ${{PIPESTATUS[0]}}"], tmp_path, code=1)
+    assert "Broken pipe" in one_line(left)
