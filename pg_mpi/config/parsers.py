@@ -171,6 +171,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # argparse knows no -2e2
         self.add_argument("--version", action="version", version=f"pg_mpi {__version__}")
 
     def add_argument(  # type: ignore[override]  # of argparse's types only functions

@@ -167,3 +167,7 @@ def test_own_plug_in_in_a_preset_file_needs_no_flag(tmp_path):
     path = tmp_path / "preset.json"
     path.write_text(json.dumps({"features": "pg_mpi.features.pong:Courses"}))
     assert parse_train(["--preset", str(path)])[0].features == "pg_mpi.features.pong:Courses"
+
+
+def test_negative_number_may_have_an_exponent():
+    assert parse_train(["--target-return", "-2e2"])[0].target_return == -200
