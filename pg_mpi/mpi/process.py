@@ -133,7 +133,9 @@ def _leave(world: World, code: int) -> NoReturn:
         try:
             stream.flush()
         except OSError:  # the reader has left, or the disk is full: Python would try it again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            from pg_mpi.files.run_folder import output_of
+
+            os.dup2(output_of(None).fileno(), stream.fileno())
     if world.can_shrink():  # Finalize may wait for failed ranks
         with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()

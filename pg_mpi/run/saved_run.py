@@ -64,7 +64,7 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
-        other = "leave --resume out" if config.resume else "give another --run-dir"
+        other = "give another --run-dir" if config.resume in ("auto", "never") else "leave --resume out"
         raise UsageError(
             f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, or {other}"
         )
