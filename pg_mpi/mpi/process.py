@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from typing import NoReturn, cast
 
 from pg_mpi.config.errors import reportable
@@ -129,13 +129,11 @@ def _abort(world: World, code: int) -> NoReturn:
 def _leave(world: World, code: int) -> NoReturn:
     """Flush output, finalize MPI together with all ranks, and exit with ``code``."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late signal must not kill a process that is about to exit
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except OSError:  # the reader has left, or the disk is full: Python would try it again
-            from pg_mpi.files.run_folder import output_of
-
-            os.dup2(output_of(None).fileno(), stream.fileno())
+            setattr(sys, name, StringIO())
     if world.can_shrink():  # Finalize may wait for failed ranks
         with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()
