@@ -107,8 +107,7 @@ def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged:
     try:
         _check_code(config)
         while (start := _find_start(folder, config, given, ranks, damaged)) is None:
-            pass  # another trainer has saved in a new folder meanwhile: resume from there, or be refused
-        folder.claim()
+            pass  # another trainer has saved in the folder meanwhile: resume from there, or be refused
         return start
     except BaseException:
         folder.unlock()  # a caller in Python may try again
@@ -127,7 +126,10 @@ def _check_code(config: TrainConfig) -> None:
 def _find_start(
     folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
 ) -> Start | None:
-    """A start from the folder's own checkpoints, from ``--resume``, or a new one. None: as of ``_open_new``."""
+    """A start from the folder's own checkpoints, from ``--resume``, or a new one.
+
+    None, and the folder unlocked, if another trainer has saved there meanwhile.
+    """
     source = None if config.resume in ("auto", "never") else config.resume
     own = checkpoint_folder.candidates(folder.path)
     if own:
@@ -142,10 +144,14 @@ def _find_start(
         factory.try_out(config, env_spec)
         return Start(config, folder, env_spec) if _open_new(folder) else None
     start = _resumed(source, folder, config, given, ranks, damaged)
-    if own:
-        checkpoint_folder.set_aside(folder.path, cast(str, start.path))
-        return start
-    return start if _open_new(folder) else None
+    if not own:
+        return start if _open_new(folder) else None
+    folder.claim()
+    if checkpoint_folder.candidates(folder.path) != own:
+        folder.unlock()
+        return None
+    checkpoint_folder.set_aside(folder.path, cast(str, start.path))
+    return start
 
 
 def _resumed(
@@ -182,6 +188,7 @@ def _load_newest(source: str, damaged: list[str]) -> checkpoint_folder.Loaded:
 def _open_new(folder: RunFolder) -> bool:
     """Make and lock the folder of a new run; False, and unlocked, if another trainer has saved there meanwhile."""
     folder.open()
+    folder.claim()
     if not checkpoint_folder.candidates(folder.path):
         return True
     folder.unlock()

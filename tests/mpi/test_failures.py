@@ -1,6 +1,7 @@
 """A failure on one rank ends the job within seconds and names the rank."""
 
 import shlex
+import shutil
 import sys
 import time
 
@@ -20,14 +21,17 @@ from jobs import (
     run,
     start,
     train,
+    train_here,
     wait_for_updates,
 )
 
+from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import SystemFault, UsageError
-from pg_mpi.files import checkpoint_file, folder_lock
+from pg_mpi.files import checkpoint_file, checkpoint_folder, folder_lock
 from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.launch.mpirun import mpirun_command
+from pg_mpi.run import resume
 
 
 def run_with_fault(tmp_path, fault, ranks=3, under_mpi4py=False, flags=CARTPOLE, extra=(), code=None):
@@ -232,3 +236,22 @@ def test_output_that_cannot_be_written_ends_the_run_with_its_exit_code(tmp_path)
     assert run(["sh", "-c", f"{shlex.join(line)} >/dev/full 2>&1"], tmp_path).returncode == 75
     left = run(["bash", "-c", f"{shlex.join(line)} | head -n 1; exit ${{PIPESTATUS[0]}}"], tmp_path, code=1)
     assert "Broken pipe" in one_line(left)
+
+
+def test_checkpoint_that_is_saved_during_a_start_is_resumed_from(tmp_path, monkeypatch):
+    """Without locks an older trainer saves until the new one claims the folder."""
+    monkeypatch.chdir(tmp_path)
+    flags = list(map(str, ["--run-dir", "run", *SMALL, *CARTPOLE, "--envs-per-rank", 4, "--total-timesteps", 1]))
+    train_here(*flags)
+    later, resumed = checkpoint_folder.path_of("run/checkpoints", 10**6), resume._resumed
+
+    def saved_meanwhile(*args):
+        start = resumed(*args)
+        if start.path != later:
+            shutil.copy(start.path, later)
+        return start
+
+    monkeypatch.setattr(resume, "_resumed", saved_meanwhile)
+    start = resume.find_start(*parse_train(flags), 1)
+    start.folder.unlock()
+    assert start.path == later and not list(tmp_path.rglob("*.damaged"))
