@@ -1,5 +1,6 @@
 """Videos of a game's screens, mp4 or gif, without a display (extra: video)."""
 
+import contextlib
 import os
 from collections.abc import Generator
 from typing import Any
@@ -32,6 +33,7 @@ class Video:
     def __init__(self, path: str, fps: float) -> None:
         self._path, self._fps = path, fps
         self._writer: Generator[None, Any, None] | None = None
+        self._frames = 0
 
     def add(self, rgb: NDArray[np.uint8]) -> None:
         """Append one screen, uint8 (height, width, 3). Raises ``SystemFault`` if it cannot be written."""
@@ -44,17 +46,26 @@ class Video:
             self._writer.send(None)
         with system_faults(f"{self._path} cannot be written"):
             self._writer.send(frame.tobytes())
+        self._frames += 1
 
     def close(self) -> None:
         """Finish the file. Raises ``SystemFault`` if it is not a video: ffmpeg's own exit code is lost."""
         if self._writer is not None:
-            import imageio_ffmpeg
-
             self._writer.close()
-            try:
-                imageio_ffmpeg.count_frames_and_secs(self._path)
-            except (OSError, RuntimeError):
-                raise SystemFault(f"{self._path} could not be finished: is the disk full?") from None
+            whole = False
+            with contextlib.suppress(OSError, RuntimeError):
+                whole = self._is_whole()
+            if not whole:
+                raise SystemFault(f"{self._path} could not be finished: is the disk full?")
+
+    def _is_whole(self) -> bool:
+        import imageio_ffmpeg
+
+        if not self._path.lower().endswith(".gif"):
+            return bool(imageio_ffmpeg.count_frames_and_secs(self._path)[0] == self._frames)
+        with open(self._path, "rb") as file:  # a frame that is cut off counts too
+            file.seek(-1, os.SEEK_END)
+            return file.read() == b";"
 
 
 def check(path: str) -> None:

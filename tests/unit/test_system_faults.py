@@ -276,14 +276,15 @@ def test_failed_allocation_is_not_a_damaged_checkpoint(saved):
     assert result.stdout == "MemoryError SystemFault loaded\n", result.stdout + result.stderr
 
 
-def test_video_that_the_disk_cannot_hold_is_an_error(tmp_path):
+@pytest.mark.parametrize("name", ["game.mp4", "game.gif"])
+def test_video_that_the_disk_cannot_hold_is_an_error(tmp_path, name):
     """Files are limited to 16 kB, so that ffmpeg fails, with the first frames or as it finishes."""
     frame = np.random.default_rng(0).integers(256, size=(210, 160, 3), dtype=np.uint8)
     for frames in (1, 60):
-        film, limits = Video(str(tmp_path / "game.mp4"), 15), resource.getrlimit(resource.RLIMIT_FSIZE)
+        film, limits = Video(str(tmp_path / name), 15), resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, limits[1]))
         try:
-            with pytest.raises(SystemFault, match=r"game\.mp4 (cannot be written|could not be finished)"):
+            with pytest.raises(SystemFault, match=f"{name} (cannot be written|could not be finished)"):
                 for _ in range(frames):
                     film.add(frame)
                 film.close()
