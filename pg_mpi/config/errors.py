@@ -20,7 +20,7 @@ MAY_PASS = frozenset(
     (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT, errno.ENOLCK)
 )
 #: Further error numbers of which the reason and the path are all that a user needs to know.
-REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.EPIPE))
+REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 #: Error numbers that an unsuitable path causes: exit code 2 if the user gave it.
 UNSUITABLE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP))
 
@@ -92,7 +92,7 @@ def reportable(error: BaseException) -> UsageError | RunError | None:
         line = f"out of memory{f' ({reason})' if (reason := one_line(error)) else ''}"
         about = SystemFault(f"{line}: use fewer ranks on each node, or raise the limit")
     elif isinstance(error, OSError) and error.errno in MAY_PASS | REFUSED:
-        line = f"{error.filename or 'a file or the output'}: {error.strerror}: fix that and run the same command again"
+        line = f"{error.filename or 'a file'}: {error.strerror}: fix that and run the same command again"
         about = SystemFault(line, error.errno in MAY_PASS)
     if about:
         about.agreed = getattr(error, "agreed", False)
@@ -141,14 +141,17 @@ def malformed(what: str, remedy: str = "", kind: type[UsageError] = UsageError, 
 def user_code(what: str, kind: type[UsageError] | type[RunError] = UsageError) -> Iterator[None]:
     """Context that turns any error of the user's code into one of ``kind``, ``what: error``, after the traceback.
 
-    A ``UsageError`` passes. A ``RunError`` names what failed itself, so it keeps its text.
+    A ``UsageError`` passes, and so does an error of the system that may pass. A ``RunError`` names what failed itself,
+    so it keeps its text.
     """
     try:
         yield
-    except UsageError:
+    except (UsageError, MemoryError):
         raise
     except RunError as error:
         raise kind(str(error)) from None
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in MAY_PASS:
+            raise
         traceback.print_exc()
         raise kind(f"{what}: {described(error)}") from None

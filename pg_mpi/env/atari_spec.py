@@ -56,7 +56,7 @@ class AtariSpec:
         """Create an encoder of the game's screens."""
         return registry.make_encoder(config.features, self.scene)
 
-    def try_features(self, config: TrainConfig) -> None:
+    def try_out(self, config: TrainConfig) -> None:
         """Play some steps with custom features. Raises ``UsageError`` if they fail."""
         if config.features not in registry.OURS:
             rng = stream(0, CALIBRATION)

@@ -52,12 +52,14 @@ class GymSpec:
         return self.spaces.numbers
 
     def origin(self, config: TrainConfig) -> NDArray[np.float32]:
-        """Return an example of an observation, float32 (n,). Raises ``UsageError`` for an error of the environment."""
-        with _trying(self.env_id), contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:
+        """Return an example of an observation, float32 (n,)."""
+        with contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:
             return game.screen
 
-    def try_features(self, config: TrainConfig) -> None:
-        """Do nothing: the policy gets the environment's own observations."""
+    def try_out(self, config: TrainConfig) -> None:
+        """Begin a game. Raises ``UsageError`` if the environment fails."""
+        with _trying(self.env_id):
+            self.origin(config)
 
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> GymEnv:
         """Create an environment with a new game. ``film``: whether it renders images."""

@@ -77,8 +77,8 @@ class EnvSpec(Protocol):
     def make_encoder(self, config: TrainConfig) -> Encoder:
         """What turns ``screen`` into observations."""
 
-    def try_features(self, config: TrainConfig) -> None:
-        """Play some steps with custom features. Raises ``UsageError``."""
+    def try_out(self, config: TrainConfig) -> None:
+        """Try the user's own features or environment. Raises ``UsageError``."""
 
     def describe(self, config: TrainConfig) -> list[str]:
         """Lines for the banner: the actions, the observations, then warnings."""

@@ -49,8 +49,7 @@ def try_out(config: TrainConfig, env_spec: EnvSpec) -> None:
     Rank 0 only, so that an error is reported once. Raises ``UsageError``, after the traceback of an error in the
     user's code.
     """
-    env_spec.origin(config)
-    env_spec.try_features(config)
+    env_spec.try_out(config)
     if config.policy == "usual":
         return
     with user_code(f"--policy {config.policy} cannot be used"):

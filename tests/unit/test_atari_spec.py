@@ -200,7 +200,7 @@ def test_malformed_emulator_state_is_refused():
 
 def test_features_that_remember_a_screen_are_accepted_although_games_end_in_the_trial():
     config = config_of("Pong", "--features", "own_features:Rows", "--max-frames", 100)
-    registry.make_spec(config).try_features(config)
+    registry.make_spec(config).try_out(config)
 
 
 def test_features_that_cannot_be_created_are_not_taken_for_a_damaged_checkpoint(capsys):
