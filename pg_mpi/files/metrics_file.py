@@ -149,7 +149,8 @@ class Progress:
     def say(self, line: str) -> None:
         """Print a permanent line."""
         self._drawn = False
-        print(line, file=self._stream, flush=True)
+        with system_faults("the output cannot be written"):
+            print(line, file=self._stream, flush=True)
 
 
 def time_left(most: float | None, spent: float, total: int | None, env_steps: int, speed: float) -> list[str]:

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from io import StringIO, TextIOWrapper
-from typing import NoReturn, cast
+from typing import NoReturn
 
 from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
@@ -37,7 +37,11 @@ def run(
     """
     if parser:
         answer_help(parser, argv)
-    cast(TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")  # as standard error: names may be any bytes
+    for name in ("stdout", "stderr"):
+        if not getattr(sys, name):  # closed by the caller
+            setattr(sys, name, StringIO())
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: names may be any bytes
     world = World()
     try:
         world = connect(optional_mpi)
@@ -132,8 +136,9 @@ def _leave(world: World, code: int) -> NoReturn:
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()
-        except OSError:  # the reader has left, or the disk is full: Python would try it again
-            setattr(sys, name, StringIO())
+        except OSError as error:  # the reader has left, or the disk is full
+            setattr(sys, name, StringIO())  # Python would try it again
+            code = code or (fault.code if (fault := reportable(error)) else 1)
     if world.can_shrink():  # Finalize may wait for failed ranks
         with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()
