@@ -101,10 +101,13 @@ def set_aside(folder: str, good: str) -> None:
         for path in listing(os.path.join(folder, "checkpoints")):
             if path == good:
                 return
-            os.replace(path, free_name(path + ".damaged"))
+            aside = free_name(path + ".damaged")
+            os.replace(path, aside)
             parts = parts_of(path)
             if is_folder(parts):
-                os.replace(parts, free_name(parts + ".damaged"))
+                parts_aside = parts + aside.removeprefix(path)
+                shutil.rmtree(parts_aside, ignore_errors=True)
+                os.replace(parts, parts_aside)
 
 
 def _remove_old(folder: str, keep: int, spared: Collection[str | None]) -> None:
