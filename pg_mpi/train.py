@@ -4,7 +4,7 @@ Each rank plays its games, gradients are summed over ranks, and every rank takes
 
     play → learn (gradient, Allreduce, optimizer) → measure → save when due → agree on whether to stop
 
-On a signal the partial round is discarded and the state before it is saved.
+On a signal, or when the walltime is over, the partial round is discarded and the state before it is saved.
 """
 
 import functools

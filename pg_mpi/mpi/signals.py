@@ -1,6 +1,7 @@
 """Stop signals set a flag. A rank checks it before each step, and all ranks agree on it at the end of a round.
 
-``play`` in ``run/trainer.py`` discards the round that a signal interrupts and restores every env to its start.
+``play`` in ``run/trainer.py`` discards the round that a signal or the walltime interrupts and restores every env to its
+start.
 """
 
 import os

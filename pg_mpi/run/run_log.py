@@ -146,6 +146,7 @@ class RunLog:
             self._progress.say(f"next: python -m pg_mpi.watch {self._folder.path} (or evaluate, report)")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
-            same = "the same command" + (" without --resume never" if self._config.resume == "never" else "")
-            self._progress.say(f"stopped: {reason}. {saved}; run {same} again to resume {self._folder.path}")
+            same = "it again without the flag --resume" if self._config.resume == "never" else "the same command again"
+            none = "" if self.metrics else "No update was completed: a round that is not over is discarded. "
+            self._progress.say(f"stopped: {reason}. {none}{saved}; run {same} to resume {self._folder.path}")
         self._folder.unlock()

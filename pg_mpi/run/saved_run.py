@@ -1,6 +1,7 @@
 """What a checkpoint says about its run, checked: version, settings, parameters."""
 
 import functools
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
         listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
-        other = "give another --run-dir" if config.resume in ("auto", "never") else "leave --resume out"
+        other = "give another --run-dir" if Path(path).is_relative_to(config.folder) else "leave --resume out"
         raise UsageError(
             f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, or {other}"
         )
