@@ -63,7 +63,7 @@ def parse_training(p, argv, refused):
     """
     args, rest = p.parse_known_args(argv)
     check_flags(rest, p, refused)
-    refuse(parse_train(["--preset", args.preset])[0], refused)
+    refuse(parse_train(["--preset", args.preset, *rest])[0], refused - {"seed"})
     return args, ["--preset", args.preset, *rest]
 
 
