@@ -1,11 +1,14 @@
 """What has to be compiled: one optional library. All else about the package stands in setup.cfg."""
 
+import shutil
 import zlib
 from pathlib import Path
 
 from setuptools import Extension, setup
 
 SOURCE = "pg_mpi/features/encoder.c"
+for earlier in Path("build").glob("lib*"):  # modules that are gone since would be installed again
+    shutil.rmtree(earlier)
 
 setup(
     ext_modules=[

@@ -14,7 +14,7 @@ import tarfile
 from importlib.metadata import distributions
 from importlib.util import cache_from_source
 
-UNUSED = ("dev", "profile", "video")  # what only people at a terminal use
+UNUSED = ("dev", "docs", "profile", "release", "video")  # what only people at a terminal use
 INSTALLERS = {"pip", "setuptools", "wheel"}
 
 

@@ -29,3 +29,4 @@ class PyPgMpi(PythonPackage):
     depends_on("py-threadpoolctl@3.1:", type=("build", "run"))
     depends_on("py-matplotlib@3.7:", when="+plot", type="run")
     depends_on("py-optuna@4:", when="+tune", type="run")
+    depends_on("py-tomli@2:", when="+tune ^python@:3.10", type="run")
