@@ -5,8 +5,8 @@ ranks=${SLURM_NTASKS:-1}
 id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 id=${id:-$SLURM_JOB_ID}
 
-# With -N 4 alone SLURM counts one task on each node, as with -N 4 -n 4; then each core of the allocation has a rank. SLURM counts hardware
-# threads, as 256(x2),128.
+# With -N 4 alone, as with -N 4 -n 4, SLURM counts one task on each node; then each core of the allocation has a rank.
+# SLURM counts hardware threads, as 256(x2),128.
 if [ "$ranks" = "${SLURM_JOB_NUM_NODES:-1}" ] && [ -z "${SLURM_NTASKS_PER_NODE:-}${SLURM_CPUS_PER_TASK:-}" ]; then
     threads=$(scontrol show node "${SLURMD_NODENAME:-}" 2>/dev/null | grep -o 'ThreadsPerCore=[0-9]*' | head -n 1)
     cores=$(awk -v threads="${threads#*=}" -v RS=, '
