@@ -188,9 +188,10 @@ def _load_newest(source: str, damaged: list[str]) -> checkpoint_folder.Loaded:
 def _open_new(folder: RunFolder) -> bool:
     """Make and lock the folder of a new run; False, and unlocked, if another trainer has saved there meanwhile."""
     folder.open()
-    folder.claim()
     if not checkpoint_folder.candidates(folder.path):
-        return True
+        folder.claim()
+        if not checkpoint_folder.candidates(folder.path):
+            return True
     folder.unlock()
     return False
 
