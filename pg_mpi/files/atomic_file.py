@@ -75,7 +75,7 @@ def no_link(path: str, flags: int) -> int:
 
 
 def free_name(path: str) -> str:
-    """``path``, or with a number behind if that exists."""
+    """``path``, or ``path.1``, ``path.2`` and so on if it exists."""
     names = itertools.chain([path], (f"{path}.{number}" for number in itertools.count(1)))
     return next(name for name in names if not exists(name))
 

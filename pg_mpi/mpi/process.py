@@ -37,11 +37,7 @@ def run(
     """
     if parser:
         answer_help(parser, argv)
-    for name in ("stdout", "stderr"):
-        if not getattr(sys, name):  # closed by the caller
-            setattr(sys, name, StringIO())
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: names may be any bytes
+    _prepare_streams()
     world = World()
     try:
         world = connect(optional_mpi)
@@ -71,6 +67,7 @@ def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
     """
     for number in (*STOP_SIGNALS, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
+    _prepare_streams()
     code = 0
     if launch_variables.is_first_process():
         try:
@@ -78,6 +75,15 @@ def run_alone(main: Callable[[list[str]], int], argv: list[str]) -> NoReturn:
         except Exception as error:
             code = _report_error(World(), error)
     _leave(World(), code)
+
+
+def _prepare_streams() -> None:
+    """Replace closed streams, and let standard output print any file name, as standard error does."""
+    for name in ("stdout", "stderr"):
+        if not getattr(sys, name):
+            setattr(sys, name, StringIO())
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _report_error(world: World, error: BaseException) -> int:
@@ -138,7 +144,10 @@ def _leave(world: World, code: int) -> NoReturn:
             getattr(sys, name).flush()
         except OSError as error:  # the reader has left, or the disk is full
             setattr(sys, name, StringIO())  # Python would try it again
-            code = code or (fault.code if (fault := reportable(error)) else 1)
+            if not code:
+                code = fault.code if (fault := reportable(error)) else 1
+                with contextlib.suppress(OSError):
+                    print(f"pg_mpi: error: the output cannot be written ({error.strerror})", file=sys.stderr)
     if world.can_shrink():  # Finalize may wait for failed ranks
         with contextlib.suppress(Exception):  # a rank that has already exited looks lost
             world.barrier()

@@ -2,7 +2,7 @@
 
 import os
 
-from pg_mpi.mpi.launch.notices import Copy, without_notices
+from pg_mpi.mpi.launch.notices import StreamCopy, without_notices
 
 
 def test_notices_of_explained_codes_are_left_out() -> None:
@@ -36,5 +36,5 @@ def test_lines_are_read_on_after_their_reader_has_left() -> None:
     with open(end, "rb") as source, open(closed, "wb", buffering=0) as target:
         os.write(pipe, 3 * (b"x" * 20_000 + b"\n"))
         os.close(pipe)
-        Copy(source, target).join(10)
+        StreamCopy(source, target).join(10)
         assert source.read() == b""

@@ -46,7 +46,7 @@ from typing import IO, cast
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.mpi.launch import mpirun
 from pg_mpi.mpi.launch.kernel_files import content
-from pg_mpi.mpi.launch.notices import Copy
+from pg_mpi.mpi.launch.notices import StreamCopy
 
 #: Signals sent for the 1st, 2nd, ... request to stop, and the number of the first request that kills.
 ANSWERS = (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
@@ -94,7 +94,7 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
     job = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
     )
-    errors = Copy(cast(IO[bytes], job.stderr), sys.stderr.buffer)
+    errors = StreamCopy(cast(IO[bytes], job.stderr), sys.stderr.buffer)
     asked, ranks_seen = 0, math.inf
     while job.poll() is None:
         received = _next_signal(awaited, CHECK_EVERY)

@@ -36,7 +36,7 @@ def without_notices(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield from held
 
 
-class Copy(threading.Thread):
+class StreamCopy(threading.Thread):
     """Copies a stream without the notices, until the stream ends.
 
     Attributes:
