@@ -5,7 +5,7 @@
 #   flux batch -N 4 -n 512 -t 12h jobs/train.flux --total-timesteps 2e9
 trap 'asked=USR1' USR1; trap 'asked=TERM' TERM
 # shellcheck source=jobs/common.sh
-. "${PG_MPI_HOME:-$PWD}/jobs/common.sh" || exit 2
+. "${PG_MPI_HOME:-$PWD}/jobs/common.sh" || { echo "submit from the checkout, or export PG_MPI_HOME" >&2; exit 2; }
 # shellcheck source=jobs/flux.sh
 . "$home/jobs/flux.sh"
 script=$home/jobs/train.flux arguments=("$@")

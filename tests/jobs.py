@@ -38,6 +38,11 @@ STEPS = ["--sync", "steps", "--num-steps", "128", "--minibatch-size", "128"]
 CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
 
 
+def small(flags):
+    """The ``SMALL`` settings that apply beside ``flags``: the ``karpathy`` preset has no epochs and minibatches."""
+    return SMALL[:2] if "karpathy" in flags else SMALL
+
+
 def command(ranks, module, *args, under_mpi4py=False):
     """Return the command line that runs ``module`` on ``ranks`` ranks."""
     python = [sys.executable, *(["-m", "mpi4py"] if under_mpi4py else []), "-m", module]
@@ -151,7 +156,7 @@ def train(ranks, cwd, *args, code=0, module="pg_mpi.train", under_mpi4py=False, 
 
     ``module``: the trainer, or a script of ``tests/mpi`` that changes it.
     """
-    line = command(ranks, module, "--run-dir", "run", *SMALL, *args, under_mpi4py=under_mpi4py)
+    line = command(ranks, module, "--run-dir", "run", *small(args), *args, under_mpi4py=under_mpi4py)
     return run(line, cwd, code=code, **environment)
 
 
@@ -167,7 +172,7 @@ def train_here(*flags):
 def train_in_turn(ranks, cwd, runs, *flags, module="pg_mpi.train", **environment):
     """Train in the run folders ``cwd``/FOLDER/run to a budget each, in one job; ``runs``: pairs (FOLDER, budget)."""
     words = [
-        json.dumps(list(map(str, ["--run-dir", f"{name}/run", *SMALL, *flags, "--total-timesteps", budget])))
+        json.dumps(list(map(str, ["--run-dir", f"{name}/run", *small(flags), *flags, "--total-timesteps", budget])))
         for name, budget in runs
     ]
     return run(command(ranks, "in_turn", module, *words), cwd, code=0, **environment)

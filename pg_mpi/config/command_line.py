@@ -99,11 +99,14 @@ def parse_dry_run(argv: Sequence[str]) -> tuple[TrainConfig, set[str], int | Non
     preset = _preset(preset_name)
     _check_imports(preset, flags, f"the preset file {preset_name}")
     env_id = {**preset, **flags}.get("env_id", TrainConfig.env_id)
-    for name in sorted(inapplicable(env_id)):
+    if preset_name in PRESETS and preset.get("env_id", env_id) != env_id:
+        raise UsageError(f"--preset {preset_name} is made for {preset['env_id']}, not for {env_id}: choose another")
+    defaults = env_defaults(env_id)
+    for name, why in inapplicable(TrainConfig(**{**defaults, **preset, **flags})).items():
         if name in flags:
-            raise UsageError(f"{flag(name)} has no effect on {env_id}: leave it out")
+            raise UsageError(f"{flag(name)} has no effect {why}: leave it out")
         preset.pop(name, None)
-    return TrainConfig(**{**env_defaults(env_id), **preset, **flags}), set(flags), words["ranks"]
+    return TrainConfig(**{**defaults, **preset, **flags}), set(flags), words["ranks"]
 
 
 def refuse(config: TrainConfig, names: Iterable[str]) -> None:

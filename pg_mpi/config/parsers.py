@@ -72,10 +72,12 @@ def real(low: float = -math.inf, high: float = math.inf, open_low: bool = False)
 
 
 def duration(text: Any) -> float:
-    """Parse ``[DAYS-]HH:MM:SS``, ``MM:SS`` or a number of seconds: seconds."""
-    wanted = "a duration above zero such as 00:10:00 (or 1-12:00:00, or seconds)"
+    """Parse ``[DAYS-]HH:MM:SS``, ``MM:SS``, ``90s``, ``10m``, ``2h`` or a number of seconds: seconds."""
+    wanted = "a duration above zero such as 00:10:00 or 10m (or 1-12:00:00, or seconds)"
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
-    if match:
+    if unit := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(text).strip()):
+        total = float(unit[1]) * {"s": 1, "m": 60, "h": 3600}[unit[2]]
+    elif match:
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
         total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     else:
@@ -86,14 +88,10 @@ def duration(text: Any) -> float:
 
 
 def updates_or_time(text: Any) -> int | float:
-    """Parse a number of updates: an int; or a time such as ``90s``, ``10m``, ``2h`` or 00:10:00: seconds, a float."""
-    if isinstance(text, float):  # as a run's config.json holds seconds
-        return duration(text)
-    unit = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(text))
+    """Parse a number of updates: an int; or a ``duration`` with a unit or a colon: seconds, a float."""
+    timed = isinstance(text, float) or re.search("[:smh]", str(text))  # a run's config.json holds seconds as a float
     try:
-        if unit:
-            return duration(float(unit[1]) * {"s": 1, "m": 60, "h": 3600}[unit[2]])
-        return duration(text) if ":" in str(text) else integer()(text)
+        return duration(text) if timed else integer()(text)
     except ValueError:
         raise ValueError("a number of updates, or a time such as 10m or 00:10:00") from None
 

@@ -1,5 +1,6 @@
 """Presets, and the defaults of Gymnasium and custom environments."""
 
+from collections.abc import Mapping
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -7,12 +8,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {"sync": "steps", "envs_per_rank": 8},
     # made by hand for Pong: see features/pong.py; a shot with the button is quicker, so the paddle moves with it alone
     "pong": {
+        "env_id": "ALE/Pong-v5",
         "sync": "steps",
         "envs_per_rank": 8,
         "features": "pg_mpi.features.pong:Courses",
         "actions": "NOOP,FIRE,RIGHTFIRE,LEFTFIRE",
     },
     "karpathy": {
+        "env_id": "ALE/Pong-v5",
         "method": "reinforce",
         "sync": "episode",
         "envs_per_rank": 1,
@@ -50,6 +53,11 @@ def is_atari(env_id: str) -> bool:
 def env_defaults(env_id: str) -> dict[str, Any]:
     """The default settings of an env where they differ from those of Atari games."""
     return {} if is_atari(env_id) else dict(GYMNASIUM)
+
+
+def own_flags(settings: Mapping[str, Any]) -> list[str]:
+    """The flags by which ``evaluate`` and ``watch`` are allowed to import the code that a run's settings name."""
+    return [word for name in settings if names_foreign_code(name, settings[name]) for word in ("--own", settings[name])]
 
 
 def names_foreign_code(name: str, value: Any) -> bool:

@@ -10,13 +10,20 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import boolean, choice, duration, integer, real, text, updates_or_time
 from pg_mpi.config.presets import is_atari
 
-# What a setting applies to, if not to every run:
+# What a setting applies to, if not to every run: some environments, or runs with this value of another setting.
 ATARI = "Atari games"
 GYMNASIUM = "other environments"
 
 
+STEPS, EPISODE, CLIPPED, ELASTIC = ("sync", "steps"), ("sync", "episode"), ("method", "clipped"), ("elastic", True)
+
+
 def _setting(
-    default: Any, parse: Callable[[Any], Any], help: str, identity: bool = True, applies: str | None = None
+    default: Any,
+    parse: Callable[[Any], Any],
+    help: str,
+    identity: bool = True,
+    applies: str | tuple[str, Any] | None = None,
 ) -> Any:
     """A field with its parser and help.
 
@@ -37,18 +44,23 @@ class TrainConfig:
     seed: int = _setting(0, integer(0), "root of every random stream")
 
     total_timesteps: int | None = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
-    max_walltime: float | None = _setting(None, duration, "save and exit 75 after HH:MM:SS or seconds, a start", False)
+    max_walltime: float | None = _setting(
+        None, duration, "save and exit 75 after this time, as 00:10:00 or 10m, a start", False
+    )
     target_return: float | None = _setting(None, real(), "stop when the last 100 games average this score", False)
     run_dir: str | None = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
     resume: str = _setting("auto", text, "auto: resume if the folder has a run; never; or a path", False)
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
-    sync: str = _setting("episode", choice("episode", "steps"), "update about once a game, or every T steps")
-    num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps")
+    sync: str = _setting(
+        "episode", choice("episode", "steps"), "episode: update about once a game; steps: every T steps"
+    )
+    num_steps: int = _setting(128, integer(), "T: agent steps per env and update, with --sync steps", applies=STEPS)
     games_per_update: int = _setting(
         1,
         integer(),
         "games per env and update, with --sync episode: as many steps as they take on average, 128 to 1024",
+        applies=EPISODE,
     )
     frame_skip: int = _setting(4, integer(1, 1000), "frames per agent step", applies=ATARI)
     sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
@@ -64,7 +76,7 @@ class TrainConfig:
     rewards: str = _setting(
         "sign",
         choice("sign", "raw", "scaled"),
-        "rewards for learning: their sign, raw, or scaled for returns of standard deviation 1; scores are always raw",
+        "rewards for learning: sign: their sign; raw; scaled: for returns of deviation 1. Scores are always raw",
     )
     policy: str = _setting(
         "usual", text, "usual: the built-in policy; or package.module:Class of your own, see docs/custom.md"
@@ -78,7 +90,7 @@ class TrainConfig:
     squash: str = _setting(
         "clip",
         choice("clip", "tanh"),
-        "how continuous actions are brought within the bounds of a Box",
+        "continuous actions are brought within the bounds of a Box by clip or tanh",
         applies=GYMNASIUM,
     )
 
@@ -97,7 +109,9 @@ class TrainConfig:
     )
     hidden: int = _setting(64, integer(), "hidden units")
 
-    method: str = _setting("clipped", choice("clipped", "reinforce"), "clipped surrogate, or plain REINFORCE")
+    method: str = _setting(
+        "clipped", choice("clipped", "reinforce"), "clipped: the clipped surrogate; reinforce: plain REINFORCE"
+    )
     learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
     anneal_timesteps: int = _setting(
         4_000_000,
@@ -106,24 +120,28 @@ class TrainConfig:
         "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
-    gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation")
-    update_epochs: int = _setting(4, integer(), "passes over each update's samples")
+    gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation", applies=CLIPPED)
+    update_epochs: int = _setting(4, integer(), "passes over each update's samples", applies=CLIPPED)
     minibatch_size: int = _setting(
         512,
         integer(),
-        "samples per exchange, over all ranks; more with --max-minibatches of them; a smaller rollout is one minibatch",
+        "samples per exchange, over all ranks, at most a rollout of --sync steps; more with --max-minibatches of them",
+        applies=CLIPPED,
     )
     max_minibatches: int = _setting(
         8,
         integer(),
         "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
         "rate with their root, up to 4 times",
+        applies=CLIPPED,
     )
-    clip_coef: float = _setting(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
-    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus")
-    vf_coef: float = _setting(1.0, real(0), "weight of the value loss")
+    clip_coef: float = _setting(
+        0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this", applies=CLIPPED
+    )
+    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus", applies=CLIPPED)
+    vf_coef: float = _setting(1.0, real(0), "weight of the value loss", applies=CLIPPED)
     max_grad_norm: float = _setting(
-        0.5, real(0, open_low=True), "the gradient's norm is clipped to this, but for REINFORCE"
+        0.5, real(0, open_low=True), "the gradient's norm is clipped to this", applies=CLIPPED
     )
 
     replay: bool = _setting(
@@ -160,10 +178,14 @@ class TrainConfig:
         False,
     )
     min_ranks: int = _setting(
-        1, integer(), "with --elastic: checkpoint and exit 75 if fewer ranks than this are left", False
+        1,
+        integer(),
+        "with --elastic: checkpoint and exit 75 if fewer ranks than this are left",
+        False,
+        applies=ELASTIC,
     )
     track: str | None = _setting(
-        None, choice("tensorboard"), "also write this tracker's files (extra: tensorboard)", False
+        None, choice("tensorboard"), "tensorboard: also write its files (extra: tensorboard)", False
     )
     trace: bool = _setting(
         False, boolean, "write the phases of all ranks for Perfetto into trace/, see scaling.measure.timeline", False
@@ -199,8 +221,6 @@ class TrainConfig:
             raise UsageError("--replay depends on the number of ranks: leave --reproducible out")
         if own and self.replay:
             raise UsageError("--replay needs an Atari game and the built-in policy: leave it out")
-        if self.min_ranks > 1 and not self.elastic:
-            raise UsageError("--min-ranks has no effect without --elastic: leave it out, or give --elastic too")
         if self.min_ranks > ranks:
             raise UsageError(f"--min-ranks {self.min_ranks} is more than the {ranks} ranks there are: give fewer")
         rollout = ranks * self.envs_per_rank * self.num_steps
@@ -216,10 +236,17 @@ class TrainConfig:
 FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
 
-def inapplicable(env_id: str) -> set[str]:
-    """The names of the settings without effect on an env."""
-    other = GYMNASIUM if is_atari(env_id) else ATARI
-    return {name for name, field in FIELDS.items() if field.metadata["applies"] == other}
+def inapplicable(config: TrainConfig) -> dict[str, str]:
+    """The settings without effect on a run: the reason, by name."""
+    return {name: why for name, field in FIELDS.items() if (why := _why_not(config, field.metadata["applies"]))}
+
+
+def _why_not(config: TrainConfig, applies: str | tuple[str, Any] | None) -> str:
+    if isinstance(applies, tuple):
+        name, value = applies
+        without = f"without --{name}" + ("" if value is True else f" {value}")
+        return "" if getattr(config, name) == value else without
+    return f"on {config.env_id}" if applies == (GYMNASIUM if is_atari(config.env_id) else ATARI) else ""
 
 
 def from_identity(saved: Any) -> TrainConfig:

@@ -45,7 +45,7 @@ def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float
         exchange: {bytes: seconds} of an Allreduce.
     """
     if promised and len(ranks) < promised:
-        return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
+        return [_missing(ranks[0], len(ranks), promised)]  # other findings would describe some processes only
     hosts = grouped(ranks, lambda rank: rank["host"])
     found: list[Finding] = []
     for host, members in hosts.items():
@@ -68,8 +68,11 @@ def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list
     return groups
 
 
-def _alone(rank: Facts, size: int, promised: int) -> Finding:
-    """Report processes of one launch that are each a separate job."""
+def _missing(rank: Facts, size: int, promised: int) -> Finding:
+    """Report too few ranks, or processes of one launch that are each a separate job."""
+    if size > 1:
+        cure = f"start all of them: mpirun -n {promised}, or --ntasks={promised}"
+        return Finding("ranks", True, f"{size} ranks, where {promised} were expected", cure)
     loaded, launcher = rank["mpi"], rank["mpi"]["launcher"] or "the launcher"
     if launcher.startswith("slurmstepd"):
         cure = "srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), see srun --mpi=list; or mpirun instead of srun"

@@ -274,5 +274,8 @@ def connect(optional: bool = False) -> World:
         if optional and (launch_variables.promised() or 1) == 1:
             return World()
         line = str(error).strip().splitlines()[0]
-        raise UsageError(f"MPI cannot be loaded ({line}): pip install 'pg_mpi[mpi]' brings one") from None
+        remedy = "pip install 'pg_mpi[mpi]' brings one"
+        for name in {"MPI4PY_MPIABI", "MPI4PY_LIBMPI"} & os.environ.keys():
+            remedy = f"{name}={os.environ[name]} asks for it: load the module that has it, or unset {name}"
+        raise UsageError(f"MPI cannot be loaded ({line}): {remedy}") from None
     return World(MPI.COMM_WORLD)

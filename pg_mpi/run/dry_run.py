@@ -44,7 +44,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     form = "one file, or parts if the ranks are on several hosts"
     if (group := group_size(config, ranks, 1)) < ranks:
         form = f"in parts, each of at most {group:,} ranks of one host"
-    unused = inapplicable(config.env_id)
+    unused = inapplicable(config)
     settings = [f"{name} {value}" for name, value in vars(config).items() if name not in unused and value is not None]
     return [
         f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}; ranks: {ranks:,}, envs: {in_all:,}",

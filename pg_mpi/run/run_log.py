@@ -1,12 +1,15 @@
 """The log of a run on rank 0: metrics, progress, start and end."""
 
 import dataclasses
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pg_mpi import STARTED, __version__
 from pg_mpi.config.errors import counted
+from pg_mpi.config.presets import own_flags
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files import checkpoint_folder, provenance
@@ -86,7 +89,9 @@ class RunLog:
         for line in [*more, *describe(config, ranks * config.envs_per_rank)]:
             say(line)
         if resumed_from:
-            say(f"resumed from {resumed_from}: update {self._counters.update}, {self._counters.env_steps:,} steps")
+            into = "" if Path(resumed_from).is_relative_to(self._folder.path) else f"; new run in {self._folder.path}"
+            update, steps = self._counters.update, self._counters.env_steps
+            say(f"resumed from {resumed_from}: update {update}, {steps:,} steps{into}")
             if self._changes:
                 say(f"changed since the last start, so bits may differ: {'; '.join(self._changes)}")
         else:
@@ -143,7 +148,8 @@ class RunLog:
                 write_json(self._folder.file("DONE"), facts)
         if finished:
             self._progress.say(f"finished: {reason}. Run folder: {self._folder.path}")
-            self._progress.say(f"next: python -m pg_mpi.watch {self._folder.path} (or evaluate, report)")
+            words = shlex.join([self._folder.path, *own_flags(vars(self._config))])
+            self._progress.say(f"next: python -m pg_mpi.evaluate {words} (or watch, report)")
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
             same = "it again without the flag --resume" if self._config.resume == "never" else "the same command again"

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pg_mpi.config.command_line import flag
 from pg_mpi.config.errors import CheckpointError, UsageError, malformed
 from pg_mpi.config.settings import TrainConfig, from_identity
 from pg_mpi.env import registry
@@ -64,7 +65,7 @@ def check_fits(path: str, facts: dict[str, Any], config: TrainConfig, ranks: int
         envs = count(facts["parts"]["envs"]) if "parts" in facts else len(facts["envs"])
     names = sorted(name for name in ours if saved[name] != ours[name])
     if names:
-        listed = ", ".join(f"{name} {saved[name]} there, {ours[name]} here" for name in names)
+        listed = "; ".join(f"{flag(name)} {saved[name]} there, {ours[name]} here" for name in names)
         other = "give another --run-dir" if Path(path).is_relative_to(config.folder) else "leave --resume out"
         raise UsageError(
             f"{path} belongs to a run with other settings ({listed}): give the same settings to resume, or {other}"

@@ -16,7 +16,7 @@ from pg_mpi.config.command_line import parse_train, refuse
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.config.parsers import Parser, check_extra, duration, integer
 from pg_mpi.config.presets import env_defaults
-from pg_mpi.config.settings import TrainConfig
+from pg_mpi.config.settings import TrainConfig, inapplicable
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.files.run_folder import output_of
@@ -122,10 +122,15 @@ def _plan(argv: list[str], ranks: int) -> Plan:
     if twice := dimensions.keys() & given:
         raise UsageError(f"{min(twice)} is in {args.space} and on the command line: leave one out")
     if ranks % args.ranks_per_trial:
-        raise UsageError(f"{ranks} ranks make no groups of {args.ranks_per_trial}: give a divisor")
+        raise UsageError(
+            f"{ranks} ranks make no groups of {args.ranks_per_trial}: give a --ranks-per-trial that divides {ranks}"
+        )
     from pg_mpi.env import registry
 
     registry.check(config)
+    if not {"sync", "method"} & dimensions.keys():
+        for name in sorted(inapplicable(config).keys() & dimensions.keys()):
+            raise UsageError(f"{name} in {args.space} has no effect {inapplicable(config)[name]}: leave it out")
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & dimensions.keys():
         config.check(args.ranks_per_trial, given)
     make_folder(study.folder_of(args.study), "--study")

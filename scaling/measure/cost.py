@@ -24,7 +24,7 @@ def parser():
         "All other flags are those of pg_mpi.train and apply to all runs. Times are measured from the end of "
         "the first update to the end of the last. The order alternates between pairs. Run nothing else meanwhile.",
     )
-    p.add_argument("--of", metavar="FLAGS", type=_words, required=True, help="flags to measure, such as --of=--trace")
+    p.add_argument("--of", metavar="FLAGS", type=_words, required=True, help="flags to measure, as --of=--trace")
     cli.add_option(p, "--ranks", "N", integer(), "number of ranks", 1)
     cli.add_option(p, "--repeats", "K", integer(2), "pairs of runs, at least 2", 8)
     cli.add_option(p, "--steps-per-rank", "T", integer(), "length of each run", 15000)

@@ -29,6 +29,8 @@ def main(argv):
     """Fit and report. Returns the exit code."""
     args = parser().parse(argv)
     ranks, sps = args.points
+    if len(set(ranks)) < 2:
+        raise UsageError("one number of ranks has no law: give at least two")
     targets = args.target or [2 * max(sps)]
     facts = cli.claim(args.out, "fit.json", "scaling.model.fit", argv)
     fits = scaling_laws.fit_all(ranks, sps, targets)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import duration, integer, real, spans
-from pg_mpi.config.presets import names_foreign_code
+from pg_mpi.config.presets import own_flags
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -92,7 +92,7 @@ def score(run, args):
     last = timed_run.read_metrics(run)[-1]
     settings, began = read_start(run)
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
-    own = [word for item in settings.items() if names_foreign_code(*item) for word in ("--own", item[1])]
+    own = own_flags(settings)
     scores = {
         "trained": evaluate(args.ranks, run, "--games", str(args.played), *own),
         "random": evaluate(args.ranks, run, "--games", str(args.played), *own, "--random"),

@@ -65,6 +65,8 @@ def main(argv):
         cores = sorted(os.sched_getaffinity(0))[: usable_threads()]
         failed = run_all(jobs, [None] if args.ranks else cores, out)
     groups = grouped(read_results(out))
+    if args.table and not groups:
+        raise UsageError(f"no results in {out}: run without --table first, or give another --out")
     print(table(groups))
     if args.picture:
         draw_search(args.picture, groups)

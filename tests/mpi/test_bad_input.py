@@ -43,8 +43,8 @@ def test_run_folder_with_other_settings_is_refused(tmp_path, monkeypatch):
     train_here(*EIGHT, "--total-timesteps", 1)
     before = newest(tmp_path)
     line = refused_start(2, *CARTPOLE, "--total-timesteps", 9999, "--gamma", 0.9, "--learning-rate", 0.1)
-    rate = f"learning_rate {DEFAULTS.learning_rate} there, 0.1 here"
-    assert f"settings (gamma {DEFAULTS.gamma} there, 0.9 here, {rate})" in line
+    rate = f"--learning-rate {DEFAULTS.learning_rate} there, 0.1 here"
+    assert f"settings (--gamma {DEFAULTS.gamma} there, 0.9 here; {rate})" in line
     assert "another --run-dir" in line
     assert newest(tmp_path) == before
     assert "run holds a run and --resume never would lose it" in refused_start(2, *CARTPOLE, "--resume", "never")
@@ -82,7 +82,7 @@ def test_resume_that_conflicts_with_the_run_folder(tmp_path, monkeypatch, capsys
     assert "other has a checkpoint of its own: resuming from it" in capsys.readouterr().err
     assert "has 4 envs for each of 2 ranks, not 3" in refused_start(2, *CARTPOLE, "--envs-per-rank", 3)
     identity = refused_start(2, *CARTPOLE, "--run-dir", "third", "--resume", "run", "--gamma", 0.5)
-    assert f"settings (gamma {DEFAULTS.gamma} there, 0.5 here)" in identity
+    assert f"settings (--gamma {DEFAULTS.gamma} there, 0.5 here)" in identity
     shared = refused_start(3, *CARTPOLE, "--run-dir", "third", "--resume", "run")
     assert "holds 8 envs, which 3 ranks cannot share equally: use a divisor of 8" in shared
     assert not (tmp_path / "third").exists()

@@ -1,6 +1,6 @@
 """``--reproducible``: the same checkpoint on any number of ranks."""
 
-from jobs import CARTPOLE, SMALL, command, deterministic, metrics, newest, run
+from jobs import CARTPOLE, command, deterministic, metrics, newest, run, small
 
 from pg_mpi.files import checkpoint_file
 
@@ -12,7 +12,7 @@ def weights_after(cwd, ranks, updates, *flags, envs=4, folder=None):
     folder = folder or f"on-{ranks}"
     steps = 100 * envs * updates
     more = ["--envs-per-rank", envs // ranks, "--seed", 5, "--run-dir", folder, "--total-timesteps", steps]
-    run(command(ranks, "pg_mpi.train", *SMALL, *flags, *more), cwd, code=0)
+    run(command(ranks, "pg_mpi.train", *small(flags), *flags, *more), cwd, code=0)
     return newest(cwd, folder)[1]
 
 

@@ -160,7 +160,7 @@ def test_all_games_have_the_same_defaults():
     configs = [dataclasses.replace(config_of(name), env_id="any") for name in ("Pong", "Breakout", "Freeway")]
     assert configs[0] == configs[1] == configs[2] == TrainConfig(env_id="any")
     assert config_of("Breakout", "--gamma", 0.5).gamma == 0.5
-    karpathy = config_of("Breakout", "--preset", "karpathy")
+    karpathy = config_of("Pong", "--preset", "karpathy")
     assert (karpathy.features, karpathy.sync, karpathy.envs_per_rank) == ("difference", "episode", 1)
     assert parse_train(["--env-id", "CartPole-v1"])[0].sync == "steps"
 
@@ -170,9 +170,14 @@ def test_all_games_have_the_same_defaults():
     [
         (["--env-id", "CartPole-v1", "--sticky", "0.1"], "--sticky has no effect on CartPole-v1: leave it out"),
         (["--squash", "tanh"], "--squash has no effect on ALE/Pong-v5: leave it out"),
-        (["--env-id", "CartPole-v1", "--preset", "karpathy"], "--method reinforce needs an Atari game"),
+        (["--env-id", "CartPole-v1", "--method", "reinforce"], "--method reinforce needs an Atari game"),
         (["--policy", "a:B", "--preset", "karpathy"], "and the built-in policy: use --method clipped"),
         (["--env-id", "CartPole-v1", "--replay"], "--replay needs an Atari game"),
+        (["--env-id", "ALE/Breakout-v5", "--preset", "pong"], "pong is made for ALE/Pong-v5, not for ALE/Breakout-v5:"),
+        (["--num-steps", "64"], "--num-steps has no effect without --sync steps: leave it out"),
+        (["--preset", "fast", "--games-per-update", "2"], "--games-per-update has no effect without --sync episode:"),
+        (["--preset", "karpathy", "--ent-coef", "0.1"], "--ent-coef has no effect without --method clipped: leave it"),
+        (["--min-ranks", "2"], "--min-ranks has no effect without --elastic: leave it out"),
     ],
 )
 def test_incompatible_settings_are_refused(args, message):

@@ -19,7 +19,7 @@ from pg_mpi.run.elastic import BuddyCopies
 from pg_mpi.run.trainer import Trainer
 
 PONG = atari_spec.AtariSpec(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
-SMALL = ["--hidden", "4", "--minibatch-size", "64", "--envs-per-rank", "2"]
+SMALL = ["--hidden", "4", "--envs-per-rank", "2"]
 
 
 @pytest.fixture(autouse=True)
@@ -97,9 +97,7 @@ def test_nobody_waits_for_the_longest_game(tmp_path):
 
 
 def test_reinforce_plays_whole_games():
-    *_, (trajectories,) = play_rounds(
-        1, "--preset", "karpathy", "--actions", "minimal", "--hidden", 4, "--max-frames", 400
-    )
+    *_, (trajectories,) = play_rounds(1, "--method", "reinforce", "--hidden", 4, "--max-frames", 400)
     assert [t.length for t in trajectories] == [100, 100]
 
 

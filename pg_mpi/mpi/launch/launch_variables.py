@@ -64,7 +64,7 @@ def check_launch(size: int, expected: int | None = None, environ: Mapping[str, s
     ``expected`` (``--expect-ranks``) replaces the launcher's number and must be met exactly.
     """
     if expected is not None and expected != size:
-        raise UsageError(f"--expect-ranks {expected}, but MPI gives {size}: check the launcher")
+        raise UsageError(f"--expect-ranks {expected}, but MPI gives {size}: start {expected}, as mpirun -n {expected}")
     started = promised(environ)
     if expected is None and started and size < started:
         raise UsageError(

@@ -135,12 +135,17 @@ def _next_signal(awaited: set[signal.Signals], seconds: float) -> int | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pg_mpi.mpi.launch", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m pg_mpi.mpi.launch",
+        description="Start a module on MPI ranks by mpirun: python -m pg_mpi.mpi.launch -n 4 pg_mpi.train. "
+        "Ctrl-C and signals end it with a checkpoint.",
+        allow_abbrev=False,
+    )
     parser.add_argument("-n", dest="ranks", type=int, help="MPI ranks (default: one per usable core)")
     parser.add_argument("--launcher", default="mpirun", help='instead of mpirun, such as "srun --mpi=pmix"')
     parser.add_argument("--again", metavar="COMMAND", help="count a stop with a checkpoint as success and name COMMAND")
     parser.add_argument("--system-mpi", action="store_true", help="check whether the machine's own MPI works here")
-    parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="what to run")
+    parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="the module and its flags")
     options = parser.parse_args(arguments)
     mpirun.set_environment()
     if options.system_mpi:

@@ -100,8 +100,8 @@ def networks_of(words):
         return (found if hosts == 1 else exchange.NAMED["memory"], found), memory
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(
-            f"{path} is not a report of the doctor on several ranks: run "
-            f"mpirun -n 2 python -m pg_mpi.doctor --json > {path}"
+            f"{path} is not a report of the doctor on several ranks: give --network doctor=doctor.json, written by "
+            "mpirun -n 2 python -m pg_mpi.doctor --json > doctor.json"
         ) from None
 
 
