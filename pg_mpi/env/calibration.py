@@ -71,7 +71,7 @@ def colour_classes(counts: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
     There is one class if the pixel nearly determines the colour: if the entropy of colours at a pixel,
     -sum p log2 p, averaged over all foreground, is small.
     """
-    classes, times = np.zeros(256, dtype=np.uint8), counts.sum(axis=0)
+    classes, times = np.zeros(256, dtype=np.uint8), counts.sum(axis=0, dtype=np.int64)
     seen = counts[np.ix_(counts.any(axis=1), times > 0)]
     shares = seen / seen.sum(axis=1, keepdims=True)
     bits = -(seen * np.log2(shares, where=shares > 0, out=np.zeros_like(shares))).sum() / max(times.sum(), 1)

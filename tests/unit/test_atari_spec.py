@@ -32,14 +32,14 @@ def config_of(name, *flags):
 
 
 def test_colours_in_separate_places_share_one_class():
-    counts = np.zeros((10, 256), dtype=np.int64)
+    counts = np.zeros((10, 256), dtype=np.uint16)
     counts[:5, 7] = counts[5:, 9] = 100  # two colours, each in separate places
     assert not colour_classes(counts).any()
-    assert not colour_classes(np.zeros((10, 256), dtype=np.int64)).any(), "an empty foreground has several classes"
+    assert not colour_classes(np.zeros((10, 256), dtype=np.uint16)).any(), "an empty foreground has several classes"
 
 
 def test_most_frequent_colours_have_separate_classes():
-    counts = np.zeros((10, 256), dtype=np.int64)
+    counts = np.zeros((10, 256), dtype=np.uint16)
     for colour, times in ((3, 50), (200, 40), (17, 30), (5, 20), (90, 10)):
         counts[:, colour] = times
     classes = colour_classes(counts)
@@ -48,7 +48,7 @@ def test_most_frequent_colours_have_separate_classes():
 
 
 def test_colours_in_the_same_places_have_separate_classes():
-    counts = np.zeros((10, 256), dtype=np.int64)
+    counts = np.zeros((10, 256), dtype=np.uint16)
     counts[:, 4], counts[:, 8] = 60, 50
     classes = colour_classes(counts)
     assert classes[4] == 0 and classes[8] == 1 and classes.max() == 2  # class 2: all other colours
@@ -60,6 +60,7 @@ def test_pong_has_one_colour_class_and_boxing_several():
     assert scene.colours == 1 and 0.001 < active < 0.01
     scene, active = find_scene("ALE/Boxing-v5")
     assert scene.colours > 1 and active < 0.1
+    assert scene.classes[214] != scene.classes[0], "the white and the black boxer share a class"
 
 
 @pytest.mark.parametrize("name", ["Breakout", "SpaceInvaders", "Freeway", "Seaquest"])
