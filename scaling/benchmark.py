@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pg_mpi.config.batch_systems import allocated_nodes, allocated_ranks, job_facts
-from pg_mpi.config.errors import RunError, UsageError, counted
+from pg_mpi.config.errors import RunError, UsageError, counted, one_line
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import start_command, usable_cores
@@ -67,7 +67,7 @@ def main(argv):
         record |= measure(ranks, args.launcher)
         reason = fault(record)
     except RunError as error:
-        reason = str(error)
+        reason = one_line(error)
     record |= {"valid": reason is None, "reason": reason}
     cli.write_result(args, "benchmark", line_of(record), record, saved=record)
     return int(reason is not None)

@@ -116,7 +116,7 @@ def say(line):
 
 
 def write_result(args, name, text, result, saved=None, table=None, draw=None):
-    """Print a result, and write NAME.json, NAME.csv and NAME.png into the folder ``--out``, if it is given.
+    """Write NAME.json, NAME.csv and NAME.png into the folder ``--out``, if it is given, and print the result.
 
     Args:
         args: the parsed command line.
@@ -126,12 +126,12 @@ def write_result(args, name, text, result, saved=None, table=None, draw=None):
         table: arguments of ``write_csv`` after the path (default: no such file).
         draw: arguments of ``picture`` without the path, a function and its content (default: no such file).
     """
-    print(text, flush=True)
     place = os.path.join(args.out or "", name)
     if args.out and saved is not None:
         write_json(f"{place}.json", saved)
     if args.out and table is not None:
         write_csv(f"{place}.csv", *table)
+    print(text, flush=True)
     if args.out and draw is not None:
         picture(draw[0], f"{place}.png", *draw[1:])
     if args.json:

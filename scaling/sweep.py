@@ -13,7 +13,7 @@ from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
-from pg_mpi.mpi.launch.mpirun import start_command, usable_cores, usable_threads
+from pg_mpi.mpi.launch.mpirun import start_command, usable_cores
 from scaling import cli
 from scaling.measure import efficiency, timed_run
 from scaling.measure.host_file import host_file
@@ -67,6 +67,7 @@ def prepare(argv):
     if args.nodes and most > (room := sum(args.nodes.values())):
         raise UsageError(f"{args.hosts} has room for {room} ranks, not {most}: give fewer --ranks")
     config, _ = cli.check_training(words)
+    args.settings = config.identity()
     args.envs = config.envs_per_rank * most if args.mode == "strong" else None
     for ranks in args.ranks:
         if args.envs and args.envs % ranks:
@@ -87,9 +88,10 @@ def main(argv):
     args = prepare(argv)
     make_folder(args.out)
     same = {name: getattr(args, name) for name in ("mode", "words", "envs", "seconds", "warmup", "launcher")}
-    same |= {"hosts": args.nodes, "cores": usable_threads()}
+    facts = cli.facts("scaling.sweep", argv)
+    same |= {"settings": args.settings, "hosts": args.nodes, "cores": facts["cores"], "cpu": facts["cpu"]}
     cli.read_parts(args.out, same)
-    failed = measure(args, same | cli.facts("scaling.sweep", argv))
+    failed = measure(args, same | facts)
     results = cli.read_parts(args.out, same)
     if not results:
         return 1
@@ -112,10 +114,10 @@ def measure(args, facts):
     for repeat in range(args.repeats):
         for ranks in args.ranks:  # interleaved, so that drift affects all of them
             place = Path(args.out, f"ranks-{ranks:06d}-{repeat}.json")
-            if place.exists():
+            kept = os.path.join(args.out, f"run-{ranks:06d}-{repeat}") if args.keep else None
+            if place.exists() and (not kept or os.path.isdir(kept)):
                 continue
             cli.say(f"{ranks} ranks, {repeat + 1} of {args.repeats}, {length:g} s")
-            kept = os.path.join(args.out, f"run-{ranks:06d}-{repeat}") if args.keep else None
             flags, before = flags_of(args, ranks), timed_run.stolen()
             with timed_run.reported(failed, ranks, f"{ranks} ranks"):
                 with timed_run.trained(ranks, flags, length, args.launcher, args.nodes, keep=kept) as run:

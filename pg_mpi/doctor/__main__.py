@@ -61,8 +61,7 @@ def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[
     """Print the report and return the exit code. Rank 0 only."""
     from pg_mpi.doctor import text, verdict
 
-    promised = args.expect_ranks or launch_variables.promised()
-    found = verdict.findings(ranks, promised, measured["allreduce_s"])
+    found = verdict.findings(ranks, launch_variables.promised(), measured["allreduce_s"], args.expect_ranks)
     result = {"ranks": ranks, **measured, "findings": [finding._asdict() for finding in found]}
     code = int(args.strict and any(finding.fault for finding in found))
     if len(ranks) > 1 or launch_variables.is_first_process():  # of separate jobs of one rank only the first prints

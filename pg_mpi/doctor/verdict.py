@@ -36,18 +36,24 @@ class Finding(NamedTuple):
     cure: str
 
 
-def findings(ranks: list[Facts], promised: int | None, exchange: dict[int, float]) -> list[Finding]:
+def findings(
+    ranks: list[Facts], promised: int | None, exchange: dict[int, float], expected: int | None = None
+) -> list[Finding]:
     """Return all findings, faults first.
 
     Args:
         ranks: every rank's facts, in rank order (``facts.describe`` with ``emulator``).
         promised: number of processes that the launcher started, or None.
         exchange: {bytes: seconds} of an Allreduce.
+        expected: number of ranks that the user expects, or None.
     """
     if promised and len(ranks) < promised:
-        return [_missing(ranks[0], len(ranks), promised)]  # other findings would describe some processes only
+        return [_alone(ranks[0], len(ranks), promised)]  # other findings would describe one process only
     hosts = grouped(ranks, lambda rank: rank["host"])
     found: list[Finding] = []
+    if expected and len(ranks) != expected:
+        text, cure = f"{counted(len(ranks), 'rank')}, where {expected} were expected", f"mpirun -n {expected}"
+        found.append(Finding("ranks", True, text, f"start {expected}: {cure}, or --ntasks={expected}"))
     for host, members in hosts.items():
         seats = list(_seats(host, members))
         found += [*seats, *_pools(host, members), *_memory(host, members)]
@@ -68,11 +74,8 @@ def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list
     return groups
 
 
-def _missing(rank: Facts, size: int, promised: int) -> Finding:
-    """Report too few ranks, or processes of one launch that are each a separate job."""
-    if size > 1:
-        cure = f"start all of them: mpirun -n {promised}, or --ntasks={promised}"
-        return Finding("ranks", True, f"{size} ranks, where {promised} were expected", cure)
+def _alone(rank: Facts, size: int, promised: int) -> Finding:
+    """Report processes of one launch that are each a separate job."""
     loaded, launcher = rank["mpi"], rank["mpi"]["launcher"] or "the launcher"
     if launcher.startswith("slurmstepd"):
         cure = "srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), see srun --mpi=list; or mpirun instead of srun"

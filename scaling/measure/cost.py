@@ -9,7 +9,7 @@ from pg_mpi.config.parsers import integer
 from scaling import cli
 from scaling.measure import timed_run
 
-KIND = ("cost", 1)
+KIND = ("cost", 2)
 REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "total_timesteps"}
 PATIENCE = 600.0  # seconds
 
@@ -18,9 +18,8 @@ def parser():
     """Create the argument parser."""
     p = cli.parser(
         "scaling.measure.cost",
-        "Train with and without some flags in turns, for the same number of steps from the same seed, and "
-        "report the ratio of the times with its 95 % interval. The command starts its own ranks: run it without "
-        "mpirun.",
+        "Train with and without some flags in turns, from the same seed, and report the ratio of the times of a step "
+        "with its 95 % interval. The command starts its own ranks: run it without mpirun.",
         "All other flags are those of pg_mpi.train and apply to all runs. Times are measured from the end of "
         "the first update to the end of the last. The order alternates between pairs. Run nothing else meanwhile.",
     )
@@ -45,7 +44,7 @@ def main(argv):
     for repeat in range(args.repeats):
         cli.say(f"{repeat + 1} of {args.repeats}")
         order = list(ways)[:: 1 if repeat % 2 else -1]
-        rows.append({"repeat": repeat, **{way: seconds(args.ranks, ways[way], steps) for way in order}})
+        rows.append({"repeat": repeat, **{way: time_of_step(args.ranks, ways[way], steps) for way in order}})
     found = ratio([row["with"] / row["without"] for row in rows])
     low, high = found["ci95"]
     takes = f"{found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
@@ -62,12 +61,13 @@ def _words(text):
         raise ValueError(f"flags as in a shell ({error})") from None
 
 
-def seconds(ranks, flags, steps):
-    """Seconds between the ends of the first and the last update of a real run of ``steps`` steps."""
+def time_of_step(ranks, flags, steps):
+    """Microseconds per step of all ranks between the ends of the first and the last update of a run of ``steps``."""
     with timed_run.trained(ranks, flags, PATIENCE) as folder:
         lines = timed_run.read_metrics(folder)
     timed_run.check_whole(lines, steps)
-    return round(lines[-1]["wall_s"] - lines[0]["wall_s"], 4)
+    spent, played = (lines[-1][name] - lines[0][name] for name in ("wall_s", "env_steps"))
+    return round(1e6 * spent / played, 4)
 
 
 def ratio(ratios):

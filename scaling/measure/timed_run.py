@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
+from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.files.metrics_file import read_lines
 from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
@@ -43,7 +43,7 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
             raise UsageError(said[0])
-        if code not in (0, RUN_AGAIN) and "stopped: " not in output:  # launchers may change the code
+        if code and "stopped: " not in output:  # launchers may change the code, and an error may have that of a stop
             raise RunError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
         yield folder
         if keep:
@@ -116,7 +116,7 @@ def read_metrics(folder):
     if damaged:
         raise UsageError(f"{path} is damaged: a line of it is not one of metrics")
     wanted = {"wall_s", "env_steps", "update", "ranks", "phase_s", "phase_max_s", "sps", "exchanges", "games"}
-    wanted |= {"bytes_exchanged", "rss_mb", "updates_per_s", *MEANS}
+    wanted |= {"bytes_exchanged", "rss_mb", "updates_per_s", "restarts", *MEANS}
     numbers = wanted - {"phase_s", "phase_max_s"}
     if not all(wanted <= line.keys() and all(isinstance(line[n], (int, float)) for n in numbers) for line in lines):
         raise UsageError(f"{path} is not of this version of pg_mpi: its lines lack keys such as phase_s")

@@ -12,7 +12,7 @@ from pg_mpi.files.trace_file import PLAY
 from scaling import cli
 from scaling.pictures import timeline
 
-SHOWN = range(2, 5)  # updates of the picture: the first one includes the start-up
+SHOWN = 3  # updates of the picture, after the first one, which includes the start-up
 
 
 def parser():
@@ -24,7 +24,7 @@ def parser():
         "Times are on rank 0's clock. An incomplete trace is read up to its last complete line.",
     )
     p.add_argument("run", metavar="RUN", help="the run's folder")
-    p.add_argument("--picture", metavar="PNG", help="also draw updates 2 to 4 (extra: plot)")
+    p.add_argument("--picture", metavar="PNG", help="also draw its second to fourth update (extra: plot)")
     p.add_argument("--json", action="store_true", help="also print the result as a last line of JSON")
     return p
 
@@ -35,7 +35,8 @@ def main(argv):
     if args.picture:
         check_picture(args.picture)
     events = merge(args.run)
-    if args.picture and not any(block["args"]["update"] in SHOWN for block in _blocks(events)):
+    updates = sorted({block["args"]["update"] for block in _blocks(events)})[1 : 1 + SHOWN]
+    if args.picture and not updates:
         raise UsageError("the traces hold no update after the first: train longer for a picture")
     place = os.path.join(args.run, "trace", "merged.json")
     result = {"merged": place, **summary(events)}
@@ -45,7 +46,7 @@ def main(argv):
         played = f"played longest in {longest} of {result['updates']} updates"
         print(f"  rank {rank}: waits {share:.1%} of the time; {played}")
     if args.picture:
-        picture(timeline.draw_trace, args.picture, events, SHOWN)
+        picture(timeline.draw_trace, args.picture, events, updates)
     if args.json:
         print(json.dumps(result))
     return 0

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 DRAWS = 1000
+MOST_LOG = 20.0  # a drawn speed is at most e to this times the fitted one
 MOST = 10**9  # ranks: a speed that needs more is never reached
 
 
@@ -131,7 +132,7 @@ def band(law, ranks, sps, wanted, seed=0):
     draws = _draws(law, best, np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float), seed)
     if not len(draws):
         return middle, middle, middle
-    low, high = np.percentile([law.speed(draw, wanted) for draw in draws], (2.5, 97.5), axis=0)
+    low, high = np.percentile([law.speed(draw, wanted) for draw in draws], (2.5, 97.5), axis=0, method="nearest")
     return middle, low, high
 
 
@@ -144,13 +145,14 @@ def _draws(law, best, ranks, sps, seed):
     fitted = law.speed(best, ranks)
     scatter = math.sqrt(np.sum((sps / fitted - 1) ** 2) / free)
     known = scatter * np.sqrt(free / rng.chisquare(free, DRAWS))
-    noise = np.exp(known[:, None] * rng.standard_normal((DRAWS, len(ranks))))  # speeds stay above 0
+    logs = known[:, None] * rng.standard_normal((DRAWS, len(ranks)))
+    noise = np.exp(np.clip(logs, -MOST_LOG, MOST_LOG))  # speeds stay above 0, and finite where nothing fits
     return [law.coefficients(ranks, fitted * each) for each in noise]
 
 
 def _interval(value, spread):
-    low, high = map(float, np.percentile(spread, (2.5, 97.5))) if spread else (None, None)
-    return {"value": value, "low": low, "high": high}
+    low, high = map(float, np.percentile(spread, (2.5, 97.5), method="nearest")) if spread else (None, None)
+    return {"value": value, "low": low, "high": None if high == math.inf else high}
 
 
 def _left_out(law, ranks, sps):
@@ -198,7 +200,7 @@ def _answer(needed):
 
 
 def _between(low, high):
-    return "" if low is None else f"95 %: {_number(low)} to {_number(high)}"
+    return "" if low is None else f"95 %: {_number(low)} to {'unbounded' if high is None else _number(high)}"
 
 
 def _number(value):

@@ -74,7 +74,8 @@ def attempt(game, seed, args, facts):
     """
     label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
     place = Path(args.out, f"{label}.json")
-    if found := cli.read_parts(args.out, {"ranks": args.ranks, "flags": words}, place.name):
+    same = {"ranks": args.ranks, "played": args.played, "flags": words}
+    if found := cli.read_parts(args.out, same, place.name):
         return found[0]
     run = place.with_suffix("")
     if run.exists():
@@ -82,7 +83,7 @@ def attempt(game, seed, args, facts):
     cli.say(f"{label}: training")
     with timed_run.trained(args.ranks, words, args.limit, keep=run) as folder:
         result = {"env_id": game, "seed": seed, "preset": args.preset, **score(folder, args)}
-        result |= {"flags": words, **facts}
+        result |= {**same, **facts}
         write_json(str(place), result, indent=None)
     return result
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
+from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import integer, spans
 from pg_mpi.files.atomic_file import drop_torn_line
 from pg_mpi.files.csv_table import make_folder
@@ -149,17 +149,17 @@ class Run:
             start, flags = ["taskset", "-c", core], [*flags, "--checkpoint-every", 1000000]
         flags += ["--run-dir", f"{self._folder.name}/run"]
         line = [*start, sys.executable, "-m", "pg_mpi.train", *shlex.split(job["flags"]), *flags]
-        with open(f"{self._folder.name}/errors", "w") as errors:
-            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors}
+        with open(f"{self._folder.name}/output", "w") as output:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
             self.process = subprocess.Popen(list(map(str, line)), start_new_session=True, **pipes)
 
     def result(self):
         """The job with its summary. Raises ``RunError`` if it failed."""
         with self._folder as folder:
             code, timed = self.process.returncode, "--max-walltime" in self.job["flags"]
-            if code and not (timed and code == RUN_AGAIN):
-                errors = Path(folder, "errors").read_text(encoding="utf-8", errors="replace")
-                raise RunError(f"exit code {code}: {errors[-500:]}")
+            output = Path(folder, "output").read_text(encoding="utf-8", errors="replace")
+            if code and not (timed and "stopped: " in output):
+                raise RunError(f"exit code {code}: {output[-500:]}")
             result = summary(Path(folder, "run"))
             return self.job | result | {"command": result["command"].replace(f"{folder}/", "")}
 
@@ -178,11 +178,14 @@ def read_results(out):
 
 
 def grouped(results):
-    """The results of each setting and number of ranks: {label: results}."""
+    """The results of each setting and number of ranks, and length if a seed has several: {label: results}."""
     groups = {}
     for result in results:
-        ranks = f", {result['alone_on']} ranks" if "alone_on" in result else ""
-        groups.setdefault(result["name"] + ranks, []).append(result)
+        label = result["name"] + (f", {result['alone_on']} ranks" if "alone_on" in result else "")
+        groups.setdefault(label, []).append(result)
+    for label in [label for label, group in groups.items() if len({each["seed"] for each in group}) < len(group)]:
+        for result in groups.pop(label):
+            groups.setdefault(f"{label}, {result['steps'] / 1e6:g} M steps", []).append(result)
     return groups
 
 
@@ -236,6 +239,8 @@ def spread(costs, form):
 
     costs = [math.inf if cost is None else cost for cost in costs]
     known = sum(cost < math.inf for cost in costs)
+    if not known:
+        return f"never; 0 of {len(costs)}"
     picks = np.random.default_rng(0).choice(costs, (RESAMPLES, len(costs)))
     low, high = np.quantile(np.median(picks, axis=1), [0.025, 0.975], method="nearest")
     numbers = (np.median(costs), low, high, trim_mean(costs, 0.25), max(costs))

@@ -20,7 +20,7 @@ def test_flag_is_measured_in_pairs_of_runs(tmp_path):
     found = printed(tool("measure.cost", tmp_path, *flags, *SHORT))
     pairs = [row["with"] / row["without"] for row in found["rows"]]
     assert found == {"rows": found["rows"], **ratio(pairs)} and len(pairs) == 2 and min(pairs) > 0
-    rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 1)
+    rows, facts = read_csv(tmp_path / "out/cost.csv", "cost", 2)
     assert [row["with"] for row in rows] == [row["with"] for row in found["rows"]]
     assert facts["command"].startswith("python -m scaling.measure.cost '--of=--elastic --update-epochs 4'")
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the run folders were not removed"

@@ -77,6 +77,15 @@ def test_speeds_that_decrease_with_the_ranks():
     assert found["needed"][0]["ranks"] is None
 
 
+@pytest.mark.parametrize("sps", [[4046, 7652, 3136], [1000, 1900, 1500], [1000, 1950, 3800, 2000]])
+def test_a_sharp_drop_gives_no_infinite_interval(sps):
+    """Oversubscribed cores, or a slow link between hosts."""
+    ranks = [1, 2, 4, 8][: len(sps)]
+    for fit in scaling_laws.fit_all(ranks, sps, [2 * max(sps)]):
+        bounds = [value for each in fit["parameters"].values() for value in each.values() if value is not None]
+        assert np.isfinite(bounds).all()
+
+
 def test_too_few_points_give_no_fit_or_no_interval():
     one, two = (
         scaling_laws.fit(scaling_laws.LINE, [2], [800], [1000]),

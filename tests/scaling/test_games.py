@@ -15,7 +15,15 @@ FLAGS = ["--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out
 
 WORDS = ["--env-id", "ALE/Pong-v5", "--preset", "default", "--seed", "0", "--max-walltime", "600.0"]
 RESULT = {
-    **{"env_id": "ALE/Pong-v5", "ranks": 1, "flags": WORDS, "wall_s": 1.0, "env_steps": 1, "return_mean": 0.0},
+    **{
+        "env_id": "ALE/Pong-v5",
+        "ranks": 1,
+        "played": 30,
+        "flags": WORDS,
+        "wall_s": 1.0,
+        "env_steps": 1,
+        "return_mean": 0.0,
+    },
     **{"trained": {"mean": 0.0}, "random": {"mean": -20.0}},
 }
 
@@ -25,8 +33,9 @@ RESULT = {
     [
         (RESULT, ["--preset", "karpathy"], "Pong-v5-s0.json has other settings (flags): give another --out"),
         (RESULT | {"ranks": 2}, [], "Pong-v5-s0.json has other settings (ranks): give another --out"),
+        (RESULT, ["--played", "3"], "Pong-v5-s0.json has other settings (played)"),
         (RESULT, ["--", "--hidden", "7"], "Pong-v5-s0.json has other settings (flags)"),
-        ({"rows": []}, [], "Pong-v5-s0.json has other settings (ranks, flags)"),
+        ({"rows": []}, [], "Pong-v5-s0.json has other settings (ranks, played, flags)"),
     ],
 )
 def test_results_of_other_settings_or_tools_are_refused(tmp_path, monkeypatch, content, args, message):

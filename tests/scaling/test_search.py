@@ -1,6 +1,7 @@
 """``scaling.score.search``: costs to a score, tables and figures, and real runs that are not repeated."""
 
 import contextlib
+import itertools
 import json
 import signal
 import sys
@@ -27,8 +28,12 @@ def test_target_is_reached_after_at_least_100_games():
     assert learning_curves.time_to(lines, 20.0, strictly=False) is None
 
 
+SEEDS = itertools.count()
+
+
 def result(name, above_0, at_18, **facts):
     costs = [value and {"wall_s": value, "env_steps": 1000 * value} for value in (above_0, at_18)]
+    facts = {"seed": next(SEEDS), "steps": 150_000} | facts
     facts |= {"name": name, "above_0": costs[0], "at_15": None, "at_18": costs[1]}
     facts |= {"columns": ["wall_s", "env_steps", "return_mean"]}
     curve = [[3.0, 3000, None], [60.0, 60_000, -20.5], [150.0, 150_000, 18.0]]
@@ -38,7 +43,7 @@ def result(name, above_0, at_18, **facts):
 def test_tables_have_scores_steps_and_the_seconds_of_runs_alone():
     shared = [result("a", 70.0, None), result("a", 90.0, 300.0)]
     alone = [result("a", wall, None, alone_on=2) for wall in (70.0, 60.0, 90.0, 80.0, None)]
-    never = "never [never, never], IQM never, worst never; 0 of 5"
+    never = "never; 0 of 5"
     assert search.table(search.grouped(shared + alone)).splitlines() == [
         "| setting | seeds | 0.1 M |",
         "|---|---|---|",
@@ -54,6 +59,12 @@ def test_tables_have_scores_steps_and_the_seconds_of_runs_alone():
         "|---|---|---|---|",
         f"| a, 2 ranks | 80 [60, never], IQM 80, worst never; 4 of 5 | {never} | {never} |",
     ]
+
+
+def test_runs_of_the_same_seeds_and_other_lengths_are_listed_separately():
+    lengths = [(0, 5e5), (1, 5e5), (0, 2.5e6), (2, 2.5e6)]
+    found = search.grouped([result("a", 70.0, None, seed=seed, steps=steps) for seed, steps in lengths])
+    assert {label: len(group) for label, group in found.items()} == {"a, 0.5 M steps": 2, "a, 2.5 M steps": 2}
 
 
 def test_scores_are_interpolated_and_end_with_18():

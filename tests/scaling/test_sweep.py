@@ -41,19 +41,19 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     same = ["--ranks", "1,2", "--out", "out", *SHORT]
     other = refusal(main, *same, "--hidden", "32")
-    assert "ranks-000001-0.json has other settings (words): give another --out" in other
+    assert "ranks-000001-0.json has other settings (words, settings): give another --out" in other
     point.write_text('{"sps": 1')
     assert "ranks-000001-0.json is damaged: delete it" in refusal(main, *same)
 
 
 def test_failed_point_is_reported_and_others_are_measured(tmp_path):
     """With ``--mode strong`` one rank has the three envs of three ranks."""
-    (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 7\nshift 2\nexec "$@"\n')
+    (tmp_path / "launcher").write_text('#!/bin/sh\n[ "$2" = 1 ] || exit 75\nshift 2\nexec "$@"\n')
     (tmp_path / "launcher").chmod(0o755)
     strong = ["--mode", "strong", "--envs-per-rank", 1, "--out", "out"]
     flags = ["--ranks", "1,3", "--launcher", tmp_path / "launcher", "--json", *SHORT]
     result = tool("sweep", tmp_path, *flags, *strong, code=1)
-    assert one_line(result).startswith("3 ranks: exit code 7")
+    assert one_line(result).startswith("3 ranks: exit code 75")
     found = printed(result)
     assert found["failed"] == [3] and [row["ranks"] for row in found["rows"]] == [1]
     point = json.loads((tmp_path / "out/ranks-000001-0.json").read_text())

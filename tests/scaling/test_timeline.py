@@ -47,7 +47,7 @@ def test_truncated_trace_of_the_last_start(tmp_path):
     assert json.loads(first.read_text().removesuffix(",\n") + "]"), "the complete trace has no events"
     text = second.read_text()
     second.write_text(text[: len(text) // 2])
-    truncated = tool("measure.timeline", tmp_path, "run", "--json")
+    truncated = tool("measure.timeline", tmp_path, "run", "--json", "--picture", "trace.png")
     assert 0 < printed(truncated)["updates"] <= len(metrics(tmp_path))
 
 

@@ -123,6 +123,12 @@ def test_fault_names_cause_ranks_and_cure():
     assert found.text == "numpy 2.4.6 on rank 0 (n1); numpy 1.26.0 on rank 1 (n2)"
 
 
+def test_other_numbers_of_ranks_than_expected_are_a_fault():
+    for expected in (1, 4):
+        (found,) = verdict.findings(bound(0, 1), 2, QUICK, expected)
+        assert found.fault and found.text == f"2 ranks, where {expected} were expected"
+
+
 def test_numpy_features_are_a_note():
     ranks = [ONE[0], rank(1, [1], host="n2", why_numpy="encoder.c is not compiled")]
     assert names(ranks) == ([], ["numpy"])

@@ -90,12 +90,14 @@ class Measuring:
         """Play the recorded round repeatedly: (steps, seconds) of this rank."""
         spent, rounds = 0.0, 0
         self._world.barrier()
+        self._switch.local = True  # ranks play different numbers of rounds, so none may wait for another
         while spent < self._seconds:
             self._bench.rewind()
             begun = perf_counter()
             play()
             spent += perf_counter() - begun
             rounds += 1
+        self._switch.local = False
         return rounds * sum(len(script.codes) for script in scripts), spent
 
     def _train(self, kept=True):

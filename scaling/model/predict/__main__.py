@@ -71,6 +71,8 @@ def runs_of(args):
     if args.sweep is None:
         return [args.run]
     base = args.base
+    if any(part.get("mode") == "strong" for part in cli.read_parts(args.sweep, {})):
+        raise UsageError(f"{args.sweep} has --mode strong, which the model does not predict: give a weak sweep")
     runs = sorted(map(str, Path(args.sweep).glob(f"run-{base:06d}-*")))
     if not runs:
         raise UsageError(f"{args.sweep} contains no run on {base} ranks: sweep with --keep and --ranks {base}")
@@ -78,8 +80,8 @@ def runs_of(args):
 
 
 def median(rows):
-    """The row with the median speed."""
-    return sorted(rows, key=lambda row: row["sps"])[len(rows) // 2]
+    """The medians of all columns."""
+    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
 def networks_of(words):

@@ -62,11 +62,13 @@ class Costs:
 def read_costs(run, warmup=0.0, between=(0, math.inf)):
     """Read the ``Costs`` of the run in a folder. Raises ``UsageError``.
 
-    Uses the updates after ``warmup`` seconds with numbers within ``between``. The range matters because games and
-    touched parameters change as the policy learns.
+    Uses the updates of the last start, after ``warmup`` seconds of it, with numbers within ``between``. The range
+    matters because games and touched parameters change as the policy learns.
     """
-    lines = read_metrics(run)
-    lines = [line for line in lines if line["wall_s"] >= warmup and between[0] <= line["update"] <= between[1]]
+    every = read_metrics(run)
+    lines = [line for line in every if line["restarts"] == every[-1]["restarts"]]
+    begun = max((line["wall_s"] for line in every[: -len(lines)]), default=0.0) + warmup
+    lines = [line for line in lines if line["wall_s"] >= begun and between[0] <= line["update"] <= between[1]]
     if len(lines) <= LEAST:
         raise UsageError(f"{run} has {len(lines)} updates after {warmup:g} s: train longer, {LEAST + 1} are needed")
     try:
