@@ -36,7 +36,10 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
     from pg_mpi.run.trainer import Trainer  # a wrong launch is refused before numpy loads
 
     dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.can_shrink())
-    return loop(world, Trainer(world, config, given), stop, dog.feed)
+    trainer = Trainer(world, config, given)
+    code = loop(world, trainer, stop, dog.feed)
+    trainer.close()
+    return code
 
 
 def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None] = lambda: None) -> int:

@@ -1,5 +1,6 @@
 """Correct and faulty environments for ``--env-id own_envs:NAME``."""
 
+import multiprocessing
 import time
 
 import numpy as np
@@ -279,3 +280,52 @@ class Terminating(Truncating):
     def step(self, action):
         self.steps += 1
         return self.observe(), 1.0, self.steps == 3, False, {}
+
+
+class LateObjects(Base):
+    """From step 40 on, a list that was empty holds objects, as a game whose enemies appear late."""
+
+    def reset(self, seed=None):
+        self.enemies = []
+        return super().reset(seed)
+
+    def step(self, action):
+        observation, reward, *_ = super().step(action)
+        if self.steps >= 40:
+            self.enemies.append(object())
+        return observation, reward, self.steps == 100, False, {}
+
+
+class ClassDefault(Base):
+    """An attribute of the class, which a step sets in the object from step 40 on."""
+
+    wins = 0
+
+    def step(self, action):
+        observation, reward, *_ = super().step(action)
+        self.wins += self.steps >= 40
+        return observation, reward, self.steps == 100, False, {}
+
+    def observe(self):
+        return np.full(2, self.wins / 100)
+
+
+class Simulator(Base):
+    """A process of its own, which ``close`` ends by a signal."""
+
+    def __init__(self):
+        self.ours, theirs = multiprocessing.get_context("fork").Pipe()
+        self.process = multiprocessing.get_context("fork").Process(target=self._serve, args=(theirs,))
+        self.process.start()
+
+    def _serve(self, pipe):
+        while True:
+            pipe.send(pipe.recv())
+
+    def observe(self):
+        self.ours.send(0.5)
+        return np.full(2, self.ours.recv())
+
+    def close(self):
+        self.process.terminate()
+        self.process.join()

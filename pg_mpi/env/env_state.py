@@ -5,6 +5,7 @@ before the run finds whether it is the whole state (``gym_spec.py``).
 """
 
 import base64
+import inspect
 import json
 from typing import Any
 
@@ -19,6 +20,11 @@ class Opaque(TypeError):
 
 def pack(env: Any) -> bytes:
     """Return the plain attributes of an environment and of those that it wraps, as bytes."""
+    return json.dumps(plain(env)).encode()
+
+
+def plain(env: Any) -> list[dict[str, Any]]:
+    """Return the plain attributes of an environment and of those that it wraps, the outermost first, as for JSON."""
     layers = []
     for layer in _layers(env):
         found = {}
@@ -28,7 +34,7 @@ def pack(env: Any) -> bytes:
             except Opaque:
                 continue  # spaces, images: either constant, or the trial fails
         layers.append(found)
-    return json.dumps(layers).encode()
+    return layers
 
 
 def unpack(env: Any, state: bytes) -> None:
@@ -39,9 +45,8 @@ def unpack(env: Any, state: bytes) -> None:
         raise ValueError(f"the saved state has {len(saved)} layers, the environment has {len(layers)}")
     for layer, found in zip(layers, saved):
         for name, value in found.items():
-            if name not in vars(layer) and hasattr(type(layer), name):
-                raise ValueError(f"{name} is not an attribute that is saved")
-            before = vars(layer).get(name)  # None: it is first set during a game
+            # an attribute that is first set during a game has the value of the class, if any, until then
+            before = vars(layer).get(name, inspect.getattr_static(type(layer), name, None))
             _packed(before)  # raises Opaque: this attribute is never saved
             setattr(layer, name, _unpacked(value, before))
 

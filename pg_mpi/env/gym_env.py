@@ -4,6 +4,7 @@ Observations are vectors: a flattened Box, or a one-hot encoded Discrete. Action
 whose bounds are the policy's -1 and 1.
 """
 
+import json
 import operator
 from collections.abc import Sequence
 from typing import Any, cast
@@ -11,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, RunError, UsageError, described, one_line
+from pg_mpi.config.errors import CheckpointError, RunError, UsageError, described, one_line, warn
 from pg_mpi.env import env_state
 from pg_mpi.env.spaces import Spaces
 
@@ -41,6 +42,8 @@ class GymEnv:
             self._middle, self._reach = (high + low) / 2, (high - low) / 2
         self.draw_from(rng)
         self.reset()
+        layers = env_state.plain(env) if kept and not self.own_state else []
+        self._saved = [(k, name) for k, found in enumerate(layers) for name in found if found[name] is not None]
 
     def draw_from(self, rng: np.random.Generator) -> None:
         """Set the generator for the seeds of games."""
@@ -86,13 +89,13 @@ class GymEnv:
 
     def state(self) -> bytes:
         """Return the state of the game as bytes, empty if it cannot be saved."""
-        if not self._kept:
-            return b""
-        return bytes(memoryview(self._env.state())) if self.own_state else env_state.pack(self._env)
+        if self._kept and self.own_state:
+            return bytes(memoryview(self._env.state()))
+        return json.dumps(layers).encode() if (layers := self._plain_layers()) else b""
 
     def restore(self, state: bytes) -> bool:
         """Continue from ``state`` bit for bit; return True. If it is empty, start a new game and return False."""
-        if not state:
+        if not state or not (self.own_state or self._plain_layers()):
             self.reset()
             return False
         try:
@@ -101,6 +104,16 @@ class GymEnv:
             raise CheckpointError(f"the environment refused its saved state ({described(error)})") from None
         self._terminated = self._truncated = False
         return True
+
+    def _plain_layers(self) -> list[dict[str, Any]]:
+        """Return ``env_state.plain``; empty if that is not the state, as when an attribute begins to hold objects."""
+        if not self._kept:
+            return []
+        layers = env_state.plain(self._env)
+        if lost := [name for k, name in self._saved if name not in layers[k]]:
+            warn(f"{lost[0]} of {self._env_id} cannot be saved any more: a resumed run restarts unfinished games")
+            self._kept, layers = False, []
+        return layers
 
     def close(self) -> None:
         """Close the windows and processes of the environment."""

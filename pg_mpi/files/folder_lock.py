@@ -10,6 +10,7 @@ import fcntl
 import os
 import platform
 import time
+import weakref
 from typing import IO, Any
 
 from pg_mpi.config.errors import RunError, SystemFault, system_faults, warn
@@ -17,6 +18,18 @@ from pg_mpi.files.atomic_file import no_link
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
+
+
+_held: "weakref.WeakSet[FolderLock]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """Close the locks in a forked child, which would hold them longer than the trainer."""
+    for lock in _held:
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 class FolderLock:
@@ -32,6 +45,7 @@ class FolderLock:
         if refused == errno.EWOULDBLOCK:
             used = f"the run folder {folder} is in use by {self._read_name() or 'another process'}"
             raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
+        _held.add(self)
         if refused:
             warn(f"{folder} is on a file system without locks: a second trainer there would take the folder over")
 

@@ -95,6 +95,13 @@ class Env:
         self.game = self._make()
         self.begin()
 
+    def close(self) -> None:
+        """Close the emulator, which may have processes of its own."""
+        try:
+            self.game.close()
+        except Exception as error:  # any: it is the user's code
+            warn(f"env {self.index} cannot be closed ({described(error)})")
+
     def state(self) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Any]]:
         """State that determines the next step: (arrays, JSON-able dict)."""
         arrays = {

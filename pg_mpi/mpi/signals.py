@@ -50,6 +50,27 @@ class StopFlag:
         return time.monotonic() - self._at if self._at else 0.0
 
 
+def _before_fork() -> None:
+    global _mask
+    _mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+
+
+def _in_parent() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
+
+
+def _in_child() -> None:
+    """Give a forked child, such as a simulator of an environment, the usual handlers: a signal ends it."""
+    for number in STOP_SIGNALS:
+        if isinstance(getattr(signal.getsignal(number), "__self__", None), StopFlag):
+            signal.signal(number, signal.SIG_DFL)
+    _in_parent()
+
+
+_mask: set[signal.Signals | int] = set()
+os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
 class Until:
     """``stop``, which also asks once ``clock()`` has reached ``end``."""
 

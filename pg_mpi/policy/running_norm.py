@@ -10,8 +10,9 @@ import numpy as np
 
 from pg_mpi.config.array_types import Floats
 
+TINY = 1e-30  # a variance up to this is not normalised either
 LIMIT = 10.0  # bound of a normalised observation, in standard deviations
-LEAST = 1e-8  # a variance up to this is not normalised
+ROUNDING = 1e-7  # a deviation up to this share of the mean may be the rounding of a constant: it is not normalised
 
 
 class RunningNorm:
@@ -34,7 +35,8 @@ class RunningNorm:
         (count,), mean, squares = _parts(self.state)
         variance = squares / count if count else np.ones_like(squares)
         self._mean = mean
-        self._factor = np.where(variance > LEAST, 1 / np.sqrt(np.maximum(variance, LEAST)), 1.0)
+        least = (ROUNDING * mean) ** 2 + TINY
+        self._factor = np.where(variance > least, 1 / np.sqrt(np.maximum(variance, least)), 1.0)
 
     @property
     def reward_factor(self) -> float:

@@ -41,6 +41,8 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     weights, replays = 4 * parameters * (1 + slots), ranks * SIZE * TRANSITION if config.replay else 0
     memory += replays / ranks / 1e6
     state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
+    for env in envs:
+        env.close()
     form = "one file, or parts if the ranks are on several hosts"
     if (group := group_size(config, ranks, 1)) < ranks:
         form = f"in parts, each of at most {group:,} ranks of one host"

@@ -116,7 +116,7 @@ class TrainedPolicy:
         """Play one whole game: (score, agent steps). The same ``game`` and ``seed`` give the same game.
 
         ``watch(environment, score)`` is called after each step of the policy; ``environment.rgb()`` is the screen.
-        If ``stop`` becomes true, the game ends there.
+        If ``stop`` becomes true, the game ends there, and after ``--max-frames``, also without a limit of its own.
         """
         spec, network, rng = self.saved.env_spec, self._network, stream(seed, EVALUATION_ACTIONS, game)
         score: float = 0
@@ -128,7 +128,7 @@ class TrainedPolicy:
                 score = sum(emulator.step(cast(Any, spec).idle) for _ in range(steps))
             encoder = spec.make_encoder(self._config)
             observation = encoder.start(emulator.screen)
-            while not emulator.over() and not stop:
+            while not emulator.over() and not stop and steps * self._config.frame_skip < self._config.max_frames:
                 action = network.likeliest(observation) if self._greedy else network.sample([observation], [rng])[0][1]
                 score += emulator.step(spec.codes[action])
                 steps += 1

@@ -233,7 +233,9 @@ class Trainer:
             self._trace.close()
 
     def close(self) -> None:
-        """Give the run folder's lock back, which ``finish`` does too. Not collective."""
+        """Close the environments, and give the run folder's lock back, which ``finish`` does too. Not collective."""
+        for env in self.player.envs:
+            env.close()
         self._folder.unlock()
 
     # -- failed ranks -------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """A failure on one rank ends the job within seconds and names the rank."""
 
+import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 
@@ -229,6 +231,20 @@ def test_walltime_ends_a_long_round(tmp_path):
     result = run(command(1, "pg_mpi.train", "--run-dir", "run", *flags), tmp_path, code=75)
     assert "the walltime budget of 4 s is spent" in result.stdout
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == ""
+
+
+def test_processes_of_an_environment_end_with_the_run(tmp_path):
+    """They neither ignore its signals nor hold its lock, and it closes them; so does a run that is killed."""
+    flags = ["--run-dir", "run", "--env-id", "own_envs:Simulator", "--num-steps", 16, "--minibatch-size", 64]
+    line = command(1, "pg_mpi.train", *flags)
+    run([*line, "--dry-run"], tmp_path, code=0)
+    process = start(line, tmp_path)
+    try:
+        wait_for_updates(process, tmp_path, 2)
+        os.kill(int((tmp_path / "run/lock").read_text().split()[-1]), signal.SIGKILL)  # its simulators live on
+        run([*line, "--total-timesteps", "2000"], tmp_path, code=0)
+    finally:
+        end(process)
 
 
 def test_output_that_cannot_be_written_ends_the_run_with_its_exit_code(tmp_path):

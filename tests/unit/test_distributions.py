@@ -160,6 +160,16 @@ def test_running_norm_has_the_mean_and_deviation_of_all_observations():
     assert norm.reward_factor == 1.0, "constant returns are scaled"
 
 
+def test_running_norm_scales_small_numbers_and_leaves_the_rounding_of_a_constant():
+    rng = np.random.default_rng(12)
+    small, constant = 5e-5 * rng.choice([-1, 1], 500), np.float32(0.1) + np.float32(1e-9) * rng.random(500)
+    observations = np.column_stack((small, constant))
+    norm = RunningNorm(observations[0])
+    norm.merge(norm.sums(observations, np.zeros(500)))
+    scaled = norm.scaled(observations)
+    assert scaled[:, 0].std() == pytest.approx(1) and abs(scaled[:, 1]).max() < 1e-6
+
+
 def test_running_norm_scales_returns_to_deviation_1():
     rng = np.random.default_rng(11)
     norm, gamma = RunningNorm(), 0.9

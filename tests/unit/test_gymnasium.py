@@ -81,6 +81,28 @@ def test_attribute_set_late_in_an_episode_is_saved():
     assert game.screen[0] == 45
 
 
+def test_attribute_of_the_class_is_saved_and_restored():
+    spec, config = spec_of(f"{MODULE}:ClassDefault")
+    game, restored = (spec.make_game(config, np.random.default_rng(seed)) for seed in (1, 2))
+    for _ in range(45):
+        game.step(1)
+    assert spec.kept and restored.restore(game.state())
+    game.step(0), restored.step(0)
+    np.testing.assert_array_equal(game.screen, restored.screen)
+
+
+def test_state_that_begins_to_hold_objects_is_not_saved(capsys):
+    """Step 40 of a game adds them, after the end of the trial."""
+    spec, config = spec_of(f"{MODULE}:LateObjects")
+    game = spec.make_game(config, np.random.default_rng(1))
+    before = game.state()
+    assert spec.kept and before
+    for _ in range(45):
+        game.step(1)
+    assert game.restore(before) is False and game.state() == b""
+    assert "enemies of own_envs:LateObjects cannot be saved any more" in capsys.readouterr().err
+
+
 def test_exception_of_a_state_method_is_reported():
     with pytest.raises(UsageError, match="own_envs:BrokenState cannot be used: ZeroDivisionError"):
         spec_of(f"{MODULE}:BrokenState")
