@@ -1,7 +1,7 @@
 """A policy of one's own, in torch: ``--policy examples.torch_policy:Net`` (extra: torch).
 
 A module's parameters become parts of one numpy array, and so do its gradients; both travel by the trainer's Allreduce
-like any others, and torch sees no MPI.
+like any others, and torch does not call MPI.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
 """The size of an update in words, for the banner and ``--dry-run``."""
 
+from pg_mpi.config.errors import counted
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.round_length import longest_round, whole_games
 from pg_mpi.learning.schedule import ANNEALED, plan
@@ -12,7 +13,7 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
     samples = envs * steps
     planned = plan(config, samples)
     if whole_games(config):
-        size = f"an update: games of each of {envs:,} envs: {config.games_per_update}; exchanges: 1"
+        size = f"an update: {counted(config.games_per_update, 'game')} of each of {counted(envs, 'env')}; exchanges: 1"
     else:
         count, replayed = planned.minibatches, UPDATES if config.replay else 0
         size = f"an update: {most}{samples:,} samples (envs: {envs:,}, steps of each: {steps:,}); "

@@ -1,6 +1,6 @@
 """What one rank does for 1,000 to 100,000 ranks: ``python -m scaling.measure.population``.
 
-One process is rank 0 and runs the trainer's own code. The other ranks are made up: their arrays in a reduction are
+One process is rank 0 and runs the trainer's own code. The other ranks are simulated: their arrays in a reduction are
 copies of rank 0's, as many as a tree passes through one rank, and the states of their envs are copies of a real one. No
 message is sent, so the times are those of a rank's own work, without the network.
 """
@@ -38,7 +38,7 @@ def parser():
     """Create the argument parser."""
     p = cli.parser(
         "scaling.measure.population",
-        "Measure the processor time and memory that rank 0 needs besides playing and learning, with made-up other "
+        "Measure the processor time and memory that rank 0 needs besides playing and learning, with simulated other "
         f"ranks, {RANKS_PER_HOST} on each host. Nothing is sent: the times are those of a rank's own work.",
         "All other flags are those of pg_mpi.train. Takes half a minute.",
     )
