@@ -1,9 +1,8 @@
 """Videos of a game's screens, mp4 or gif, without a display (extra: video)."""
 
-import contextlib
 import os
-from collections.abc import Generator
-from typing import Any
+import subprocess
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +11,15 @@ from pg_mpi.config.errors import SystemFault, system_faults
 from pg_mpi.config.parsers import check_extra, check_output
 
 SCALE = 2  # every pixel becomes 2 x 2
-KINDS: dict[str, dict[str, Any]] = {
-    ".mp4": {"codec": "libx264", "quality": 8},
-    ".gif": {
-        "codec": "gif",
-        "pix_fmt_out": "pal8",
-        "output_params": ["-filter_complex", "split[a][b];[a]palettegen[p];[b][p]paletteuse"],
-    },
+INPUT = "-v error -xerror -y -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i -"
+KINDS = {
+    ".mp4": "-codec:v libx264 -pix_fmt yuv420p -crf 10",
+    ".gif": "-filter_complex split[a][b];[a]palettegen[p];[b][p]paletteuse",
 }
 
 
 class Video:
-    """Writes frames to a video file.
+    """Writes frames to a video file, by ffmpeg.
 
     Args:
         path: one that passes ``check``.
@@ -32,40 +28,26 @@ class Video:
 
     def __init__(self, path: str, fps: float) -> None:
         self._path, self._fps = path, fps
-        self._writer: Generator[None, Any, None] | None = None
-        self._frames = 0
+        self._ffmpeg: subprocess.Popen[bytes] | None = None
 
     def add(self, rgb: NDArray[np.uint8]) -> None:
         """Append one screen, uint8 (height, width, 3). Raises ``SystemFault`` if it cannot be written."""
         frame = rgb.repeat(SCALE, axis=0).repeat(SCALE, axis=1)
-        if self._writer is None:
-            import imageio_ffmpeg
+        if self._ffmpeg is None:
+            from imageio_ffmpeg import get_ffmpeg_exe
 
-            size, options = frame.shape[1::-1], KINDS[os.path.splitext(self._path)[1].lower()]
-            self._writer = imageio_ffmpeg.write_frames(self._path, size, fps=self._fps, macro_block_size=2, **options)
-            self._writer.send(None)
+            options = INPUT.format(height=len(frame), width=frame.shape[1], fps=self._fps).split()
+            options += KINDS[os.path.splitext(self._path)[1].lower()].split()
+            self._ffmpeg = subprocess.Popen([get_ffmpeg_exe(), *options, self._path], stdin=subprocess.PIPE)
         with system_faults(f"{self._path} cannot be written"):
-            self._writer.send(frame.tobytes())
-        self._frames += 1
+            cast(IO[bytes], self._ffmpeg.stdin).write(frame.tobytes())
 
     def close(self) -> None:
-        """Finish the file. Raises ``SystemFault`` if it is not a video: ffmpeg's own exit code is lost."""
-        if self._writer is not None:
-            self._writer.close()
-            whole = False
-            with contextlib.suppress(OSError, RuntimeError):
-                whole = self._is_whole()
-            if not whole:
+        """Finish the file. Raises ``SystemFault`` if ffmpeg fails."""
+        if self._ffmpeg:
+            self._ffmpeg.communicate()
+            if self._ffmpeg.returncode:
                 raise SystemFault(f"{self._path} could not be finished: is the disk full?")
-
-    def _is_whole(self) -> bool:
-        import imageio_ffmpeg
-
-        if not self._path.lower().endswith(".gif"):
-            return bool(imageio_ffmpeg.count_frames_and_secs(self._path)[0] == self._frames)
-        with open(self._path, "rb") as file:  # a frame that is cut off counts too
-            file.seek(-1, os.SEEK_END)
-            return file.read() == b";"
 
 
 def check(path: str) -> None:
