@@ -19,9 +19,6 @@ class Environment(Protocol):
 
     screen: NDArray[Any]
 
-    def draw_from(self, rng: np.random.Generator) -> None:
-        """Use ``rng`` for sticky actions, or for the seeds of games, from now on."""
-
     def reset(self) -> None:
         """Start a new game."""
 

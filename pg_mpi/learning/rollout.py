@@ -30,7 +30,6 @@ class Env:
 
     Args:
         env_spec: the specification, such as ``AtariSpec``. It makes the emulator and the encoder.
-        game: an existing emulator with a new game, or None.
         update: after which the env begins, for its random streams: not 0 if its state was lost in between.
 
     Attributes:
@@ -50,16 +49,13 @@ class Env:
     preference: list[float] | None
     observation: Any
 
-    def __init__(
-        self, index: int, config: TrainConfig, env_spec: EnvSpec, game: Environment | None = None, update: int = 0
-    ) -> None:
+    def __init__(self, index: int, config: TrainConfig, env_spec: EnvSpec, update: int = 0) -> None:
         self.index = index
         streams = [stream(config.seed, role, index, update) for role in (STICKY, ACTIONS, SHUFFLE)]
         self._streams = sticky, self.action_rng, self.shuffle = streams
         self.recovers = env_spec.sparse  # an emulator is replaced; an error of another environment is a bug in it
         self._make: Callable[[], Environment] = lambda: env_spec.make_game(config, sticky)
-        self.game = game or self._make()
-        self.game.draw_from(sticky)
+        self.game = self._make()
         self.errors_in_row, self._failed = 0, False
         self.encoder: Encoder = env_spec.make_encoder(config)
         self.trajectory = Trajectory()

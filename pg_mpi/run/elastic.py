@@ -10,7 +10,6 @@ update.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pg_mpi.env.interface import Environment
 from pg_mpi.learning.rollout import Env
 from pg_mpi.mpi.world import World
 
@@ -22,15 +21,13 @@ class BuddyCopies:
 
     Args:
         total: number of envs on all ranks.
-        make_game: makes an emulator. This is slow, so the emulators that a failure needs are made beforehand.
 
     Attributes:
         own, neighbours: ``Env.state()`` by the env's index.
     """
 
-    def __init__(self, world: World, total: int, make_game: Callable[[], Environment]) -> None:
-        self._world, self._total, self._make_game = world, total, make_game
-        self._games: list[Environment] = []
+    def __init__(self, world: World, total: int) -> None:
+        self._world, self._total = world, total
         self.own: dict[int, Any] = {}
         self.neighbours: dict[int, Any] = {}
 
@@ -41,11 +38,11 @@ class BuddyCopies:
         self._world.agree()
         self.own, self.neighbours = own, neighbours
 
-    def redistributed(self, envs: list[Env], make_env: Callable[[int, Environment | None], Env]) -> list[Env]:
+    def redistributed(self, envs: list[Env], make_env: Callable[[int], Env]) -> list[Env]:
         """Distribute the envs of failed ranks and return this rank's envs, as stored: a list. Collective.
 
         Each goes to the rank with the fewest envs. It is a new one if both copies of its state were lost.
-        ``make_env(index, game)`` makes one; with ``game`` None it makes its own emulator.
+        ``make_env(index)`` makes one.
         """
         played = self._world.gather_all(sorted(self.own))
         left = sorted(set(range(self._total)).difference(*played))
@@ -57,17 +54,11 @@ class BuddyCopies:
             if rank == self._world.rank:
                 self.own[index] = next((offer[index] for offer in offers if index in offer), None)
         here = {env.index: env for env in envs}
-        envs = [here.get(i) or make_env(i, self._games.pop() if self._games else None) for i in sorted(self.own)]
+        envs = [here.get(index) or make_env(index) for index in sorted(self.own)]
         for env in envs:
             if self.own[env.index] is not None:
                 env.restore(*self.own[env.index])
         return envs
-
-    def make_ahead(self) -> None:
-        """Make one more emulator, if there are too few for the next failure."""
-        left = self._world.size - 1
-        if left and len(self._games) < -(-self._total // left) - len(self.own):
-            self._games.append(self._make_game())
 
 
 class StopOrLost:

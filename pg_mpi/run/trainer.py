@@ -11,9 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from pg_mpi.config.errors import RunError
-from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
-from pg_mpi.env.interface import Environment
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import provenance
 from pg_mpi.files.trace_file import Trace
@@ -102,11 +100,7 @@ class Trainer:
         self._throughput = Throughput(world, self.phases, before, self.counters.env_steps)
         if world.rank == 0:
             self.run_log.banner(self.env_spec, policy, start.path)
-        self._copies: BuddyCopies | None = None
-        if config.elastic:
-            self._copies = BuddyCopies(
-                world, self._envs_in_all, lambda: start.env_spec.make_game(config, stream(0, CALIBRATION))
-            )
+        self._copies = BuddyCopies(world, self._envs_in_all) if config.elastic else None
         self._keep_in_memory()
 
     @property
@@ -187,8 +181,6 @@ class Trainer:
         """
         if self._save_when_due():
             self._evaluate(stop, progress)
-        if self._copies:
-            self._copies.make_ahead()
 
     def _save_when_due(self) -> bool:
         """Check the weights and save, each when it is due; returns whether an evaluation is due."""
@@ -279,9 +271,9 @@ class Trainer:
                 self.report()
             self._save_when_due()
 
-    def _make_env(self, index: int, game: Environment | None = None) -> Env:
+    def _make_env(self, index: int) -> Env:
         """An env; restored later, or restarted after the current update with its own random streams."""
-        return Env(index, self.config, self.env_spec, game, self.counters.update)
+        return Env(index, self.config, self.env_spec, self.counters.update)
 
     def _log_loss(self, lost: list[int], begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""

@@ -18,7 +18,7 @@ RANKS, ENVS = 4, 1
 RUN = ["--hidden", 16, "--update-epochs", 2, *STEPS, "--envs-per-rank", ENVS, "--max-frames", 400, "--seed", 8]
 RUN += ["--reproducible", "--total-timesteps", RANKS * ENVS * 128 * 40]
 RECOVERY_LIMIT = 1.0  # seconds from the kill until the surviving ranks continue
-ROUNDS = 4  # until the next kill; spare emulators are created during them
+ROUNDS = 4  # until the next kill
 
 
 @fault("kill -9 of one rank after the other, under --elastic", tries=6, full=51)

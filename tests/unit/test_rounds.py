@@ -154,7 +154,7 @@ def test_env_lost_with_its_copy_is_made_after_the_current_update(tmp_path, monke
     flags = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "8", "--run-dir", str(tmp_path / "run")]
     trainer = Trainer(World(), *parse_train([*flags, "--envs-per-rank", "1"]))
     trainer.learn(trainer.play())
-    copies = BuddyCopies(World(), 2, lambda: None)
+    copies = BuddyCopies(World(), 2)
     copies.own = {0: trainer.player.envs[0].state()}
     _, lost = copies.redistributed(trainer.player.envs, trainer._make_env)
     assert lost.index == 1 and lost.action_rng.random() == stream(0, ACTIONS, 1, update=1).random()
