@@ -37,9 +37,8 @@ def find_scene(
     rng = stream(0, CALIBRATION)
     game = AtariGame(env_id, rng, frame_skip, sticky=0.0, mode=mode, difficulty=difficulty)
     pixels = np.arange(game.screen.size)
-    counts = np.zeros((len(pixels), 256), dtype=np.uint16)
+    counts = np.zeros((256, len(pixels)), dtype=np.uint16).T  # neighbours often have the same colour
     fills = np.zeros(256, dtype=np.int64)
-    shown, since = game.screen.ravel().copy(), np.zeros(len(pixels), dtype=np.uint16)
     fill = np.intp(0)  # the most frequent colour of a screen
     for step in range(STEPS):
         colours = game.screen.ravel()
@@ -48,13 +47,8 @@ def find_scene(
         if 2 * np.count_nonzero(colours == fill) >= len(pixels):
             fills[fill] += 1
         if step % COLOUR_EVERY == 0:
-            # A pixel's colour is counted when it changes, with the number of screens that showed it.
-            number = np.uint16(step // COLOUR_EVERY)
-            changed = np.flatnonzero(colours != shown)
-            counts[changed, shown[changed]] += number - since[changed]
-            shown[changed], since[changed] = colours[changed], number
+            counts[pixels, colours] += 1
         _random_step(game, rng)
-    counts[pixels, shown] += np.uint16(len(range(0, STEPS, COLOUR_EVERY))) - since
     backgrounds = [counts.argmax(axis=1)]
     for fill in np.flatnonzero(fills):
         if fill != fills.argmax():
