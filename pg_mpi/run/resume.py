@@ -140,18 +140,20 @@ def _find_start(
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if source is None:
         config.check(ranks, given)
-        env_spec = registry.make_spec(config)
-        factory.try_out(config, env_spec)
-        return Start(config, folder, env_spec) if _open_new(folder) else None
-    start = _resumed(source, folder, config, given, ranks, damaged)
+        start = Start(config, folder, registry.make_spec(config))
+        factory.try_out(config, start.env_spec)
+    else:
+        start = _resumed(source, folder, config, given, ranks, damaged)
     if not own:
-        return start if _open_new(folder) else None
-    folder.claim()
-    if checkpoint_folder.candidates(folder.path) != own:
-        folder.unlock()
-        return None
-    checkpoint_folder.set_aside(folder.path, cast(str, start.path))
-    return start
+        folder.open()
+    if checkpoint_folder.candidates(folder.path) == own:
+        folder.claim()
+        if checkpoint_folder.candidates(folder.path) == own:
+            if own:
+                checkpoint_folder.set_aside(folder.path, cast(str, start.path))
+            return start
+    folder.unlock()
+    return None
 
 
 def _resumed(
@@ -183,17 +185,6 @@ def _load_newest(source: str, damaged: list[str]) -> checkpoint_folder.Loaded:
             return path, arrays, facts
         warn(f"{path} is not a usable checkpoint: {missing} is missing")
         damaged.append(path)
-
-
-def _open_new(folder: RunFolder) -> bool:
-    """Make and lock the folder of a new run; False, and unlocked, if another trainer has saved there meanwhile."""
-    folder.open()
-    if not checkpoint_folder.candidates(folder.path):
-        folder.claim()
-        if not checkpoint_folder.candidates(folder.path):
-            return True
-    folder.unlock()
-    return False
 
 
 def _check_own(config: TrainConfig, source: str | None, own: list[str]) -> None:
