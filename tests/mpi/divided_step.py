@@ -44,7 +44,8 @@ def three_steps(world, kind, size, fault, *group):
         buffers.empty = True
         buffers.take_in()
         try:
-            done.append(step.step(buffers, world.rank + 1.0, 0.5))
+            weight = float(world.sum_(np.array([world.rank + 1.0]))[0])
+            done.append((step.step(buffers, weight, 0.5), weight))
         except RunError as error:
             return str(error)
     digest = hashlib.sha256(buffers.theta.tobytes() + buffers.state.tobytes()).hexdigest()
