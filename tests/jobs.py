@@ -39,8 +39,8 @@ CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
 
 
 def small(flags):
-    """The ``SMALL`` settings that apply beside ``flags``: the ``karpathy`` preset has no epochs and minibatches."""
-    return SMALL[:2] if "karpathy" in flags else SMALL
+    """The ``SMALL`` settings that apply with ``flags``: REINFORCE has no epochs and minibatches."""
+    return SMALL[:2] if {"karpathy", "reinforce"} & set(flags) else SMALL
 
 
 def command(ranks, module, *args, under_mpi4py=False):
@@ -256,7 +256,7 @@ def refusal(main, *args):
 
 def refused_start(ranks, *flags):
     """Return the message with which a start on ``ranks`` ranks refuses flags. In this process, without MPI."""
-    return refusal(lambda argv: find_start(*parse_train(argv), ranks), "--run-dir", "run", *SMALL, *flags)
+    return refusal(lambda argv: find_start(*parse_train(argv), ranks), "--run-dir", "run", *small(flags), *flags)
 
 
 def one_line(result):

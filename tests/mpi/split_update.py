@@ -46,7 +46,8 @@ class IdentityShuffle:
 
 def run_case(world, method, distribution, group, out):
     method, _, size = method.partition(":")  # "clipped:20": minibatches of about 20 samples
-    config, _ = parse_train(["--method", method, "--minibatch-size", size or "100000", "--update-epochs", "3"])
+    epochs = ["--minibatch-size", size or "100000", "--update-epochs", "3"] if method == "clipped" else []
+    config, _ = parse_train(["--method", method, *epochs])
     policy = SparseMLP(12_800, 8, 3, dtype=np.float64)
     policy.theta[...] = np.random.default_rng(0).normal(size=policy.theta.size) * 0.1
     kind = RMSProp if method == "reinforce" else Adam
