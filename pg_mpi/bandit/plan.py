@@ -67,8 +67,8 @@ def parse(words: str) -> Method:
         name, equals, text = each.partition("=")
         if name not in known.options or not equals:
             raise ValueError(f"{kind}:VALUE, then any of " + ", ".join(f"{option}=VALUE" for option in known.options))
-        options[name] = _value(known.options[name], text, f"with {name}")
-    return Method(words, kind, _value(known.value, value, "with"), options)
+        options[name] = _value(known.options[name], text, f"{name}=VALUE with")
+    return Method(words, kind, _value(known.value, value, f"{kind}:VALUE with"), options)
 
 
 def _value(parser: Callable[[str], Any], text: str, what: str) -> Any:

@@ -25,6 +25,8 @@ def _preset(name: str) -> dict[str, Any]:
     try:
         with open(name, encoding="utf-8") as file:
             content = json.load(file)
+        if not isinstance(content, dict):
+            raise ValueError("it is another value")
         settings = content.get("settings", content)
         items = list(settings.items())
     except FileNotFoundError:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import duration, integer, real, spans
 from pg_mpi.config.presets import own_flags
+from pg_mpi.env import registry
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.mpi.launch.mpirun import mpirun_command
@@ -47,7 +48,7 @@ def main(argv):
     games = args.games.split(",")
     cli.check_flags(args.flags, parser(), REFUSED)
     for game in games:
-        cli.check_training(words_of(args, game, 0), args.ranks)
+        registry.check(cli.check_training(words_of(args, game, 0), args.ranks)[0])
     facts = cli.facts("scaling.score.games", argv)
     make_folder(args.out)
     results = [attempt(game, seed, args, facts) for seed in args.seeds for game in games]

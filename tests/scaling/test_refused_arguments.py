@@ -11,6 +11,7 @@ from scaling.measure.ceiling import __main__ as ceiling
 from scaling.model import fit
 from scaling.model.predict import __main__ as predict
 from scaling.model.virtual import __main__ as virtual
+from scaling.score import games
 
 CASES = [
     (ceiling, ["--seconds", "0"], "--seconds must be a finite number above 0"),
@@ -28,6 +29,8 @@ CASES = [
     (fit, ["1:1e-300,2:1e300"], "a finite number at least 1e-06 and at most 1e+15"),
     (fit, ["1:440,2:880", "--target", "-1"], "--target must be a finite number above 0"),
     (fit, ["1:440", "--tagret", "1"], "unknown argument --tagret (did you mean --target?)"),
+    (fit, ["1:440,1:450"], "one number of ranks has no law: give at least two"),
+    (games, ["--games", "ALE/Pung-v5"], "unknown game 'ALE/Pung-v5' (did you mean ALE/Pong-v5?)"),
     (predict, [], "one of the arguments --run --sweep is required"),
     (predict, ["--run", ".", "--ranks", "0"], "--ranks must be a whole number of at least 1"),
     (predict, ["--sweep", "."], ". contains no run on 1 ranks"),
