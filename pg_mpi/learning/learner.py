@@ -108,12 +108,11 @@ class Learner:
     def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
         """Sum gradients and weights over ranks, divide once and take an optimizer step. Collective."""
         buffers.begin_exchange()
-        with self._phases("wait"):  # for the last gradient
-            whole = float(self._world.sum_(np.array([weight], dtype=np.float64))[0])
+        done = self._optimizer_step.step(buffers, weight, limit)
         self.exchanges += 1
         self.bytes_exchanged += buffers.buffer.nbytes
-        if whole:  # else fewer samples than minibatches: this one is empty on every rank
-            buffers.count_step(self._optimizer_step.step(buffers, whole, limit), whole)
+        if done is not None:  # else fewer samples than minibatches: this one is empty on every rank
+            buffers.count_step(*done)
 
     def refresh(self, network: Network) -> None:
         """Update a network's parameters after the newest update."""

@@ -30,10 +30,14 @@ class OptimizerStep(Protocol):
     def open(self, buffers: UpdateBuffers) -> None:
         """Prepare the steps of an update. No rank reads the buffers of the update before any more."""
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float:
-        """Sum the gradient over ranks, divide it by the ``weight`` of all, and step along it, clipped to ``limit``.
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
+        """Sum the gradient over ranks and step along it, clipped to the norm ``limit``.
 
-        Every rank's gradient is complete. Returns the norm before clipping.
+        Args:
+            weight: of this rank's samples.
+
+        Returns:
+            the norm before clipping, and the weight over all ranks; None without a step if all weights are 0.
         """
 
 
@@ -57,12 +61,17 @@ class WholeStep:
     def open(self, buffers: UpdateBuffers) -> None:
         """Do nothing."""
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float:
-        """See ``OptimizerStep``."""
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
+        """See ``OptimizerStep``. The weight is the last element of the buffer, exact for integers below 2**24."""
+        buffers.buffer[-1] = weight
+        with self._phases("wait"):
+            self._world.barrier()
         with self._phases("allreduce"):
             self._world.sum_(buffers.buffer)
+        if buffers.buffer[-1] == 0:
+            return None
         with self._phases("optimizer"):
-            return self._store.step(buffers, weight, limit)
+            return self._store.step(buffers, limit), float(buffers.buffer[-1])
 
 
 class DividedStep:
@@ -83,7 +92,7 @@ class DividedStep:
         """Arrays for all parameters: a gradient of each rank, and the parameters and the optimizer's state."""
         slots, size = self._store.optimizer.state.shape
         dtype = self._store.optimizer.state.dtype
-        gradients = self._group.share((self._group.size, size), np.float64 if self._store.exact else dtype)
+        gradients = self._group.share((self._group.size, size + 1), np.float64 if self._store.exact else dtype)
         return gradients, self._group.share((1 + slots, size), dtype)
 
     def open(self, buffers: UpdateBuffers) -> None:
@@ -102,18 +111,22 @@ class DividedStep:
         memory = self._memory[:, :size]
         memory[0, self._part] = buffers.theta[self._part]
         memory[1:, self._part] = buffers.state[:, self._part]
-        buffers.place(memory[0], memory[1:], self._gradients[rank, :size])
+        buffers.place(memory[0], memory[1:], self._gradients[rank, : size + 1])
         self._summed = np.empty_like(buffers.buffer[self._part])
         with self._phases("wait"):
             self._group.barrier()
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float:
+    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
         """See ``OptimizerStep``. Raises ``RunError`` on all ranks if a sum is too large for ``--reproducible``."""
+        with self._phases("wait"):  # for the last gradient
+            samples = float(self._world.sum_(np.array([weight], dtype=np.float64))[0])
+        if not samples:
+            return None
         with self._phases("allreduce"):
             self._group.sum_rows(self._gradients, self._part, self._summed)
             self._others.sum_(self._summed)
         with self._phases("optimizer"):
-            gradient = buffers.mean(self._summed, weight, self._part)
+            gradient = buffers.mean(self._summed, samples, self._part)
             sums = np.zeros(blocks_of(buffers.theta.size) + 1)
             sums[self._blocks] = block_sums(gradient, gradient)
             sums[-1] = buffers.too_large(self._summed)
@@ -126,4 +139,4 @@ class DividedStep:
             self._store.step_part(buffers, gradient, norm, limit, self._part)
         with self._phases("wait"):
             self._group.barrier()  # all parts are stepped
-        return norm
+        return norm, samples

@@ -41,14 +41,15 @@ class ParameterStore:
         rate, ent_coef = self._config.learning_rate * plan.rate, self._config.ent_coef * plan.anneal
         return UpdateBuffers(theta, state, rate, ent_coef, self.optimizer.steps, self.exact, plan.minibatches)
 
-    def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> float:
-        """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its mean's norm.
+    def step(self, buffers: UpdateBuffers, limit: float) -> float:
+        """Take an optimizer step in ``buffers`` along their gradient, summed over ranks. Returns its norm.
 
         Raises ``RunError`` if a sum is too large for ``--reproducible``.
         """
-        if buffers.too_large(buffers.buffer):
+        weight = float(buffers.buffer[-1])
+        if buffers.too_large(buffers.buffer[:-1]):
             refuse(FINE)
-        gradient = buffers.mean(buffers.buffer, weight)
+        gradient = buffers.mean(buffers.buffer[:-1], weight)
         norm = float(np.sqrt(self._dot(gradient, gradient)))
         self.step_part(buffers, gradient, norm, limit)
         return norm

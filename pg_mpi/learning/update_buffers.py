@@ -13,7 +13,7 @@ from pg_mpi.policy.interface import Policy
 
 @dataclasses.dataclass
 class UpdateBuffers:
-    """The touched parameters, their optimizer state, and the exchange buffer of the gradient.
+    """The touched parameters, their optimizer state, and the exchange buffer: the gradient, then its weight.
 
     Args:
         exact: whether sums must not depend on their order. The buffer is then float64, in units of 2^-FINE.
@@ -41,7 +41,7 @@ class UpdateBuffers:
 
     def clear(self) -> None:
         """Allocate the buffers, without a gradient."""
-        buffer = np.zeros(self.theta.size, dtype=np.float64 if self.exact else self.theta.dtype)
+        buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.place(self.theta, self.state, buffer)
         self._units: Any = np.empty(self.theta.size) if self.exact else None
         self.noise = GradientNoise(self.exact)
@@ -49,9 +49,9 @@ class UpdateBuffers:
         self.norms: list[float] = []
 
     def place(self, theta: Floats, state: Floats, buffer: Floats) -> None:
-        """Use these arrays: ``theta`` (n,), ``state`` (k, n), ``buffer`` (n,)."""
+        """Use these arrays: ``theta`` (n,), ``state`` (k, n), ``buffer`` (n + 1,)."""
         self.theta, self.state, self.buffer = theta, state, buffer
-        self.out = np.empty_like(theta) if self.exact else buffer
+        self.out = np.empty_like(theta) if self.exact else buffer[:-1]
 
     def add_gradient(
         self, policy: Policy, x: Any, outputs: Floats, hidden: Any, d_policy: Floats, d_values: Floats | float
@@ -71,7 +71,7 @@ class UpdateBuffers:
         """Add ``out`` to the buffer. Without ``exact`` there is one group, and ``out`` is the buffer."""
         if self.exact:
             to_units(self.out, FINE, self._units)
-            np.add(self._units, 0.0 if self.empty else self.buffer, out=self.buffer)  # + 0 turns -0 into 0
+            np.add(self._units, 0.0 if self.empty else self.buffer[:-1], out=self.buffer[:-1])  # + 0 turns -0 into 0
         self.empty = False
 
     def begin_exchange(self) -> None:

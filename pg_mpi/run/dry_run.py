@@ -36,7 +36,7 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     factory.try_out(config, env_spec)
     learner, envs = _one_round(config, env_spec)
     parameters, slots, in_all = learner.policy.theta.size, len(learner.optimizer.state), ranks * len(envs)
-    exchange = parameters * (8 if config.reproducible else 4)
+    exchange = (parameters + 1) * (8 if config.reproducible else 4)
     memory = resident_mb() + (3 + slots) * exchange / 1e6  # and during an update, if it touches all parameters
     weights, replays = 4 * parameters * (1 + slots), ranks * SIZE * TRANSITION if config.replay else 0
     memory += replays / ranks / 1e6

@@ -99,7 +99,7 @@ def read_costs(run, warmup=0.0, between=(0, math.inf)):
         **probed,
         round_s=float(np.median([line["phase_max_s"]["record"] for line in lines[1:]])),
         rows=(*table.exchanged(), power),
-        most_bytes=4 * arrays["theta"].size,
+        most_bytes=4 * (arrays["theta"].size + 1),
         whole_bytes=arrays["theta"].nbytes + arrays["optimizer"].nbytes,
     )
 

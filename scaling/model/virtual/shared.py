@@ -64,8 +64,8 @@ class SharedStore:
         ours.clear()
         return ours
 
-    def step(self, buffers, weight, limit):
-        return self._world.once(self._store.step, buffers, weight, limit, share=1 / self._group)
+    def step(self, buffers, limit):
+        return self._world.once(self._store.step, buffers, limit, share=1 / self._group)
 
     def close(self, buffers, rows, seen):
         self._world.once(self._store.close, buffers, rows, seen)
