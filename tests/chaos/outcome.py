@@ -52,7 +52,7 @@ class Outcome:
             text = " ".join((str(error) or repr(error)).split())
             kind = next((kind for kind in self.failures if text.startswith(kind)), "wrong")
             self.failures[kind] += 1
-            short = text if len(text) < 900 else f"{text[:300]} ... {text[-600:]}"  # a traceback ends with its error
+            short = text if len(text) < 6000 else f"{text[:3000]} ... {text[-3000:]}"  # the stack of a crash is long
             print(f"    {kind} in try {self.tries}: {short}", file=sys.stderr, flush=True)
         except BaseException:  # stopped
             self.tries -= 1
