@@ -26,7 +26,7 @@ def _preset(name: str) -> dict[str, Any]:
         with open(name, encoding="utf-8") as file:
             content = json.load(file)
         if not isinstance(content, dict):
-            raise ValueError("it is another value")
+            raise ValueError(f"it holds a {type(content).__name__}")
         settings = content.get("settings", content)
         items = list(settings.items())
     except FileNotFoundError:

@@ -52,8 +52,8 @@ def findings(
     hosts = grouped(ranks, lambda rank: rank["host"])
     found: list[Finding] = []
     if expected and len(ranks) != expected:
-        text, cure = f"{counted(len(ranks), 'rank')}, where {expected} were expected", f"mpirun -n {expected}"
-        found.append(Finding("ranks", True, text, f"start {expected}: {cure}, or --ntasks={expected}"))
+        text = f"{counted(len(ranks), 'rank')}, where {expected} were expected"
+        found.append(Finding("ranks", True, text, f"mpirun -n {expected}, or --ntasks={expected}"))
     for host, members in hosts.items():
         seats = list(_seats(host, members))
         found += [*seats, *_pools(host, members), *_memory(host, members)]

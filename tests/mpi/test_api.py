@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -132,3 +133,10 @@ def test_notebook_runs(tmp_path):
     (tmp_path / "cells.py").write_text(script.replace("475", "150"))
     result = run([sys.executable, "cells.py"], tmp_path, MPLBACKEND="agg", code=0)
     assert np.mean(printed(result)) > 100
+
+
+def test_wall_time_counts_from_the_call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun = time.monotonic()
+    api.train({"env_id": "CartPole-v1", "hidden": 4, "num_steps": 8, "total_timesteps": 64, "run_dir": "run"})
+    assert 0 < api.metrics("run")["wall_s"][-1] < time.monotonic() - begun

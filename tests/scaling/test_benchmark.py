@@ -44,7 +44,8 @@ def test_invalid_result_has_a_reason_and_no_number(change, reason):
     assert benchmark.line_of(record) == f"INVALID: {record['reason']}" and "4,312" not in benchmark.line_of(record)
 
 
-def test_bad_input_is_refused_with_one_line(monkeypatch):
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(benchmark, "allocated_ranks", lambda: None)
     for args, message in (
         (["nodes"], "one of core, node, machine"),

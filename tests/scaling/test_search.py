@@ -169,3 +169,9 @@ def test_damaged_results_are_refused(tmp_path):
 @pytest.mark.parametrize("text", ["4-0", "a", "1-", "-1", "0-4,,7"])
 def test_invalid_range_of_seeds_is_refused(text):
     assert "0-4" in refusal(search.main, "try.json", "--table", f"--seeds={text}")
+
+
+def test_thinned_curve_keeps_the_last_line():
+    lines = [dict.fromkeys(learning_curves.COLUMNS, 0.0) | {"wall_s": float(n)} for n in range(1, 152)]
+    rows = learning_curves.thin(lines)
+    assert [row[0] for row in rows][:2] == [2.0, 4.0] and rows[-1][0] == 151.0 and len(rows) == 76

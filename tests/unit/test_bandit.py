@@ -10,7 +10,7 @@ from jobs import command, one_line, read_csv, refusal, run
 from oracle import bandit_loop
 
 from pg_mpi.bandit import plan, testbed
-from pg_mpi.bandit.__main__ import _prepare
+from pg_mpi.bandit.__main__ import Result, _prepare
 from pg_mpi.bandit.methods import best
 
 ORACLES = {
@@ -149,3 +149,11 @@ def test_bad_input_is_refused_with_one_line(args, message):
 def test_unknown_flag_ends_the_command_with_one_line(tmp_path):
     refused = run([sys.executable, "-m", "pg_mpi.bandit", "--runz", "3"], tmp_path)
     assert refused.returncode == 2 and one_line(refused).startswith("unknown argument --runz (did you mean --runs?)")
+
+
+def test_summary_is_of_the_last_hundred_steps():
+    reward, optimal = np.arange(250.0), np.linspace(0, 1, 250)
+    from pg_mpi.bandit import plan
+
+    found = Result(plan.parse("epsilon:0.1"), (reward, reward), (optimal, optimal / 10), (1.5, 0.1)).summary()
+    assert found["reward_end"] == 199.5 and found["optimal_end"] == pytest.approx(optimal[-100:].mean())

@@ -69,26 +69,17 @@ def test_trial_finds_whether_the_state_can_be_saved(name, kept):
     assert spec_of(f"{MODULE}:{name}")[0].kept == kept
 
 
-def test_attribute_set_late_in_an_episode_is_saved():
-    """Step 40 sets the attribute, after the end of the trial."""
-    spec, config = spec_of(f"{MODULE}:LateAttribute")
+@pytest.mark.parametrize(("name", "seen"), [("LateAttribute", 45), ("ClassDefault", 0.06)])
+def test_attribute_set_late_in_an_episode_is_saved(name, seen):
+    """Step 40 sets the attribute, after the end of the trial; before, there is none, or that of the class."""
+    spec, config = spec_of(f"{MODULE}:{name}")
     game, restored = (spec.make_game(config, np.random.default_rng(seed)) for seed in (1, 2))
     for _ in range(45):
         game.step(1)
     assert spec.kept and restored.restore(game.state())
     game.step(0), restored.step(0)
     np.testing.assert_array_equal(game.screen, restored.screen)
-    assert game.screen[0] == 45
-
-
-def test_attribute_of_the_class_is_saved_and_restored():
-    spec, config = spec_of(f"{MODULE}:ClassDefault")
-    game, restored = (spec.make_game(config, np.random.default_rng(seed)) for seed in (1, 2))
-    for _ in range(45):
-        game.step(1)
-    assert spec.kept and restored.restore(game.state())
-    game.step(0), restored.step(0)
-    np.testing.assert_array_equal(game.screen, restored.screen)
+    assert game.screen[0] == pytest.approx(seen)
 
 
 def test_state_that_begins_to_hold_objects_is_not_saved(capsys):
@@ -295,3 +286,12 @@ def test_pack_and_unpack_round_trip():
     *simple, pair, mapping = holder.values
     assert simple == [1, 2.5, None, True, "word"] and pair == (np.float32(0.1), 7) and type(pair[0]) is np.float32
     np.testing.assert_array_equal(mapping["a"], [[0, 1, 2], [3, 4, 5]])
+
+
+def test_termination_outweighs_truncation():
+    config = parse_train(["--env-id", "own_envs:Truncating"])[0]
+    game = gym_spec.make_spec(config).make_game(config, np.random.default_rng(0))
+    step = game._env.step
+    game._env.step = lambda action: (*step(action)[:2], True, True, {})
+    game.step(0)
+    assert game.over() and not game.truncated()

@@ -136,3 +136,12 @@ def test_full_disk_under_tensorboard_is_an_error_at_once(tmp_path):
         board._writer._py_recordio_writer._writer = full
         with pytest.raises(OSError, match="No space left"):
             board.write(dict.fromkeys(TensorBoard.TAGS.values(), 0.5) | {"env_steps": 7})
+
+
+def test_progress_shows_the_speed_since_the_line_before():
+    stream = io.StringIO()
+    progress = Progress(TrainConfig(), float, live=False, stream=stream)
+    metrics = {"update": 7, "env_steps": 9000, "sps": 4321.0, "games": 12, "return_mean": -20.25, "wall_s": 3.0}
+    progress.show(metrics)
+    progress.show(metrics | {"update": 8, "env_steps": 10_000, "wall_s": 5.0}, force=True)
+    assert "500 steps/s" in stream.getvalue().splitlines()[1]

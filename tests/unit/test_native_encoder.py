@@ -18,6 +18,9 @@ from pg_mpi.features.encoder import BlobEncoder
 from pg_mpi.features.foreground import Scene
 from pg_mpi.features.native_encoder import NativeEncoder
 
+SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
+
+
 ROOT = Path(__file__).parents[2]
 HEIGHT, WIDTH = 210, 160
 BACKGROUNDS = np.stack([np.zeros((HEIGHT, WIDTH), np.uint8), np.full((HEIGHT, WIDTH), 9, np.uint8)])
@@ -151,3 +154,21 @@ def test_copied_package_loads_the_installed_library_of_the_same_source(tmp_path)
         source.write("/* edited */\n")
     file, library, why = python_output(code, cwd=tmp_path, PYTHONPATH=path).split(maxsplit=2)
     assert file.startswith(str(tmp_path)) and library == "None" and "not compiled" in why
+
+
+def test_encoders_agree_at_the_limits_of_movers_and_runs():
+    one, other = BlobEncoder(SCENE), NativeEncoder(SCENE)
+    for moving in (16, 17):
+        for method, shift in (("start", 0), ("step", 1)):
+            drawn = np.zeros((210, 160), np.uint8)
+            for k in range(moving):
+                drawn[10 * k : 10 * k + 2, 20 + shift * (1 + k % 5) : 24 + shift * (1 + k % 5)] = 7
+            np.testing.assert_array_equal(getattr(other, method)(drawn), getattr(one, method)(drawn))
+        assert len(one.blobs) == moving and all(blob.moves for blob in one.blobs)
+    for runs in (1023, 1024, 1025):
+        drawn = np.zeros((210, 160), np.uint8)
+        cells = [(row, column) for row in range(210) for column in range(0, 80, 16)][:runs]  # five columns of blobs
+        for row, column in cells:
+            drawn[row, column] = 7
+        np.testing.assert_array_equal(other.start(drawn), one.start(drawn))
+        assert bool(one.blobs) == (runs <= 1024)

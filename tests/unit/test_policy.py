@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pg_mpi.policy.network import draw
+from pg_mpi.policy.mlp import MLP
+from pg_mpi.policy.network import SparseNetwork, draw
 from pg_mpi.policy.sparse_mlp import SparseMLP
 
 INPUTS = 12_800
@@ -91,3 +92,15 @@ def test_draws_at_the_limits():
     assert draw([0.0, 0.0], 0.0)[0] == 0
     assert draw([0.0, 0.0], np.nextafter(1.0, 0.0))[0] == 1
     assert draw([1000.0, -1000.0], 0.999999)[0] == 0
+
+
+def test_likeliest_action_of_each_observation():
+    network = SparseNetwork(np.array([[0.5], [-1.0]]), np.full(1, -np.inf))
+    network.load(np.array([[1.0, 2.0, -1.0, 70.0]]), np.zeros(1), np.zeros(4))
+    assert [network.likeliest(np.array([each])) for each in (0, 1)] == [1, 2]
+
+
+def test_mlp_begins_with_nearly_equal_logits():
+    net = MLP(4, 3, 0, np.random.default_rng(0))
+    outputs = net.forward(np.random.default_rng(1).normal(size=(50, 4)))
+    assert np.abs(outputs[:, :3]).max() < 0.1 < np.abs(outputs[:, 3]).max()

@@ -1,15 +1,24 @@
 """The replay buffer: draws have their exact probabilities, contents follow a list."""
 
+import math
 from collections import Counter
 from itertools import permutations
 
 import numpy as np
 import pytest
+from derivatives import numeric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from pg_mpi.config.settings import TrainConfig
+from pg_mpi.learning.phases import PhaseTimer
+from pg_mpi.learning.self_imitation import source as sil
 from pg_mpi.learning.self_imitation.replay_buffer import ROOM, TRANSITION, ReplayBuffer
+from pg_mpi.learning.update_buffers import UpdateBuffers
+from pg_mpi.mpi.world import World
+from pg_mpi.policy.sparse_mlp import SparseMLP
+from scaling.model.virtual.world import Hub
 
 
 def weights(returns):
@@ -177,3 +186,50 @@ def test_malformed_buffer_state_is_refused(change):
     ReplayBuffer(5, INPUTS).append(state)
     with pytest.raises(ValueError):
         ReplayBuffer(5, INPUTS).append(state | change)
+
+
+def test_gradient_is_the_finite_difference():
+    rng = np.random.default_rng(0)
+    policy = SparseMLP(20, 3, 2, dtype=np.float64)
+    policy.theta[...] = 0.3 * rng.normal(size=policy.theta.size)
+    source = sil.SelfImitation(policy, TrainConfig(), World(), PhaseTimer())
+    n = 12
+    x = policy.gathered(rng.integers(20, size=n), np.ones(n, int))
+    returns, actions = rng.normal(size=n), rng.integers(2, size=n)
+    source.prepare([])
+    buffers = UpdateBuffers(policy.theta.copy(), None, 0.1, 0.0, 0)
+    source._write_gradient(buffers, sil.Drawn(x, actions, returns))
+    start = policy.forward(policy.theta, x)[0][:, -1]
+    gain = np.maximum(returns - start, 0)
+
+    def loss(theta):
+        outputs = policy.forward(theta, x)[0]
+        logits = outputs[:, :-1]
+        log_pi = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        values = np.maximum(returns - outputs[:, -1], 0) ** 2 / 2
+        return 0.1 * (-(gain * log_pi[np.arange(n), actions]).sum() + 0.01 * values.sum())
+
+    np.testing.assert_allclose(buffers.out, numeric(loss, policy.theta.copy()), atol=1e-7)
+
+
+def test_ranks_draw_a_batch_together_from_streams_of_their_own(monkeypatch):
+    monkeypatch.setattr(sil, "BATCH", 10)
+    policy = SparseMLP(20, 3, 2)
+
+    def main(world):
+        source = sil.SelfImitation(policy, TrainConfig(), world, PhaseTimer())
+        source.replay.add(np.arange(100) % 20, np.ones(100, int), np.zeros(100, int), np.arange(100.0))
+        source.prepare([])
+        return [len(each.actions) for each in source._batches], source._rng.random()
+
+    found = Hub(3, lambda size: 0.0).run(main)
+    assert np.sum([each for each, _ in found], axis=0).tolist() == [10] * 4
+    assert len({drawn for _, drawn in found}) == 3
+
+
+def test_gradient_of_replayed_transitions_is_clipped():
+    source = sil.SelfImitation(SparseMLP(20, 3, 2), TrainConfig(max_grad_norm=0.3), World(), PhaseTimer())
+    source.prepare([])
+    limits = []
+    source.learn(None, lambda buffers, weight, limit=math.inf: limits.append(limit))
+    assert limits == [0.3] * 4

@@ -5,7 +5,7 @@ import json
 import pytest
 from folders import line, write_lines, write_run
 
-from pg_mpi.report import read
+from pg_mpi.report import page, read
 
 DAMAGED = {
     "not JSON": b'{"update": 3,',
@@ -76,3 +76,10 @@ def test_incomplete_last_line_is_ignored(tmp_path):
         file.write('{"update": 4, "é')
     (run,) = read.runs([str(folder)])
     assert run.columns["update"].tolist() == [1, 2, 3]
+
+
+def test_speed_is_a_mean_over_time(tmp_path):
+    lines = [line(n, seconds=float(s)) | {"sps": 100.0 * n} for n, s in enumerate([1, 1, 2, 4, 2, 1], start=1)]
+    write_lines(tmp_path, lines)
+    (run,) = read.runs([str(tmp_path)])
+    assert page._row(run)[3] == "373"  # (100 + 200 + 2 * 300 + 4 * 400 + 2 * 500 + 600) / 11

@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from pg_mpi.doctor import __main__ as doctor
 from pg_mpi.doctor import machine, text, trials, verdict
 from pg_mpi.doctor.facts import file_system
 from pg_mpi.mpi.world import World
@@ -262,3 +263,13 @@ def test_file_system_is_that_of_the_nearest_mount_point(tmp_path):
     kinds = [file_system(path, tmp_path / "mounts") for path in ("/home/me/env", "/home/mel", "/ho", "/opt")]
     assert kinds == ["nfs4", "ext4", "lustre", "ext4"]
     assert file_system("/opt", tmp_path / "none") is None
+
+
+def tell(ranks, *flags):
+    return doctor._tell(doctor.parser().parse(list(flags)), ranks, {"allreduce_s": QUICK, "memory_gb_s": MEMORY})
+
+
+def test_strict_fails_on_a_fault_and_not_on_a_note(capsys):
+    noted = bound(0, 1, why_numpy="no compiler")
+    assert tell(noted, "--strict", "--expect-ranks", "2") == 0 and "note numpy" in capsys.readouterr().out
+    assert tell(noted, "--strict", "--expect-ranks", "3") == 1 and "FAULT ranks" in capsys.readouterr().out

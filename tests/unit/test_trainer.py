@@ -1,0 +1,41 @@
+"""The operations of a run agree on all ranks, and skipped updates are counted in a row."""
+
+import numpy as np
+
+from pg_mpi.config.command_line import parse_train
+from pg_mpi.mpi.world import World
+from pg_mpi.run.trainer import Trainer
+from scaling.model.virtual.world import Hub
+
+
+def cartpole(tmp_path, *more):
+    flags = ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "8", "--run-dir", str(tmp_path / "run"), *more]
+    return Trainer(World(), *parse_train(flags))
+
+
+def test_skipped_updates_are_counted_in_a_row(tmp_path):
+    t, found = cartpole(tmp_path), []
+    policy = t.learner.policy
+    backward = policy.backward
+    for bad in (True, True, False, True):
+
+        def faulty(theta, x, hidden, d_outputs, out, bad=bad):
+            backward(theta, x, hidden, d_outputs, out)
+            out[0] = np.nan if bad else out[0]
+
+        policy.backward = faulty
+        t.learn(t.play())
+        found.append((t.learner.skipped, t.learner.skipped_in_row))
+    assert found == [(1, 1), (2, 2), (2, 0), (3, 1)]
+
+
+def test_stop_of_one_rank_discards_the_round_of_all(tmp_path):
+    config = parse_train(
+        ["--env-id", "CartPole-v1", "--hidden", "4", "--num-steps", "8", "--run-dir", str(tmp_path / "run")]
+    )
+
+    def main(world):
+        world.divides = False
+        return Trainer(world, *config).play(world.rank == 1)
+
+    assert Hub(2, lambda size: 0.0).run(main) == [None] * 2
