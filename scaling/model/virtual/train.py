@@ -3,6 +3,7 @@
 The run folder is one of ``pg_mpi.train`` with times of the virtual clock. ``scaling.model.virtual`` starts this module.
 """
 
+import ctypes
 import gc
 
 from pg_mpi.config.command_line import parse_train
@@ -23,6 +24,7 @@ def main(argv):
     config, given = parse_train(argv[4:])
     thread_pinning.pin_threads()
     gc.disable()  # a collection would visit the objects of all ranks, in the time of one
+    keep_memory()
     group = dividing_on_nodes(ranks, node)
     parts = SharedParts(group)
 
@@ -32,6 +34,14 @@ def main(argv):
     hub = Hub(ranks, exchange, crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))
     return codes[0]
+
+
+def keep_memory():
+    """Keep freed memory, in one pool (glibc). Otherwise ranks are charged for page faults that others caused."""
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
+        mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, the largest
+        mallopt(-8, 1)  # M_ARENA_MAX
 
 
 if __name__ == "__main__":
