@@ -13,6 +13,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "envs_per_rank": 8,
         "features": "pg_mpi.features.pong:Courses",
         "actions": "NOOP,FIRE,RIGHTFIRE,LEFTFIRE",
+        "minibatch_size": 512,
+        "learning_rate": 7e-4,
     },
     "karpathy": {
         "env_id": "ALE/Pong-v5",

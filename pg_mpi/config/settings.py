@@ -112,27 +112,30 @@ class TrainConfig:
     method: str = _setting(
         "clipped", choice("clipped", "reinforce"), "clipped: the clipped surrogate; reinforce: plain REINFORCE"
     )
-    learning_rate: float = _setting(7e-4, real(0, open_low=True), "step size of the optimizer")
+    learning_rate: float = _setting(
+        1.4e-3,
+        real(0, open_low=True),
+        "step size of the optimizer for minibatches of --minibatch-size; it follows the root of the size, up to twice",
+    )
     anneal_timesteps: int = _setting(
         4_000_000,
         integer(0),
-        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 16 times; "
+        "learning rate and entropy bonus fall to a tenth over this many steps, more if minibatches grow over 4 times; "
         "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
     gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation", applies=CLIPPED)
     update_epochs: int = _setting(4, integer(), "passes over each update's samples", applies=CLIPPED)
     minibatch_size: int = _setting(
-        512,
+        2048,
         integer(),
-        "samples per exchange, over all ranks, at most a rollout of --sync steps; more with --max-minibatches of them",
+        "samples per exchange, over all ranks; fewer in a smaller round, more with --max-minibatches of them",
         applies=CLIPPED,
     )
     max_minibatches: int = _setting(
         8,
         integer(),
-        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks, and the learning "
-        "rate with their root, up to 4 times",
+        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks",
         applies=CLIPPED,
     )
     clip_coef: float = _setting(

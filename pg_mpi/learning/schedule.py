@@ -7,7 +7,7 @@ from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.round_length import whole_games
 
 ANNEALED = 0.1  # final factor
-FASTEST = 4.0  # largest factor on the learning rate
+FASTEST = 2.0  # largest factor on the learning rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Plan:
 def plan(config: TrainConfig, samples: int, anneal_steps: float = 0.0) -> Plan:
     """The ``Plan`` of an update on a round of ``samples`` samples of all ranks.
 
-    Minibatches have ``--minibatch-size`` samples, more where an epoch would have more than ``--max-minibatches``. The
-    learning rate grows as their root, up to ``FASTEST`` times. Beyond that fewer steps count for the annealing, so that
-    the sum of the squared learning rates of all optimizer steps is the same: the time of the stochastic differential
-    equation that Adam follows.
+    Minibatches have about ``--minibatch-size`` samples; fewer if the round is smaller, and more where an epoch would
+    have more than ``--max-minibatches``. The learning rate follows the root of their size, up to ``FASTEST`` times.
+    Beyond that fewer steps count for the annealing, so that the sum of the squared learning rates of all optimizer
+    steps is the same: the time of the stochastic differential equation that Adam follows.
     Source: Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms" (2022).
 
     ``anneal_steps``: the sum of ``progress`` so far.
@@ -40,10 +40,10 @@ def plan(config: TrainConfig, samples: int, anneal_steps: float = 0.0) -> Plan:
     anneal = annealing(config, anneal_steps)
     if whole_games(config):  # one step along the gradient of all games
         return Plan(1, anneal, anneal, samples)
-    size = max(config.minibatch_size, samples / config.max_minibatches)
-    growth = size / config.minibatch_size
+    count = min(max(1, round(samples / config.minibatch_size)), config.max_minibatches)
+    growth = samples / (count * config.minibatch_size)
     factor = min(FASTEST, math.sqrt(growth))
-    return Plan(max(1, round(samples / size)), anneal, anneal * factor, samples * factor**2 / growth)
+    return Plan(count, anneal, anneal * factor, samples * factor**2 / growth)
 
 
 def annealing(config: TrainConfig, anneal_steps: float) -> float:

@@ -20,8 +20,8 @@ def describe(config: TrainConfig, envs: int) -> list[str]:
         size += f"epochs: {config.update_epochs}, minibatches: {count} of {round(samples / count):,}, "
         size += f"exchanges: {config.update_epochs * count + replayed}"
     rate = f"learning rate: {config.learning_rate:g}"
-    if planned.rate > 1:
-        rate += f" x {planned.rate:.2f}, as minibatches grow"
+    if planned.rate != 1:
+        rate += f" x {planned.rate:.2f} for minibatches of this size"
     if config.anneal_timesteps:
         whole = round(config.anneal_timesteps * samples / planned.progress)
         rate += f"; it falls to {ANNEALED:.0%} over {most}{whole:,} steps, as the entropy bonus"

@@ -115,10 +115,10 @@ def test_contradictory_settings_are_refused():
 def test_explicit_default_minibatch_size_must_fit_the_rollout():
     config, given = parse_train(["--sync", "steps", "--minibatch-size", str(TrainConfig.minibatch_size)])
     assert config == parse_train(["--sync", "steps"])[0]
-    with pytest.raises(UsageError, match="minibatch-size 512 exceeds the rollout of 128 samples"):
+    with pytest.raises(UsageError, match="minibatch-size 2048 exceeds the rollout of 128 samples"):
         config.check(1, given)
     config.check(1, {"sync"})
-    config.check(8, given)
+    config.check(16, given)
 
 
 def test_help_needs_neither_numpy_nor_mpi(tmp_path):

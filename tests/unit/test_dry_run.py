@@ -54,8 +54,8 @@ def test_knows_any_number_of_ranks(capsys):
     assert "ranks: 100,000, envs: 200,000" in said
     assert "25,600,000 samples (envs: 200,000, steps of each: 128); epochs: 4, minibatches: 3 of 8,533,333," in said
     assert numbers(r"over ([\d,]+) steps", said) == [
-        round(4e6 * 25_600_000 / (3 * 32) / 16)
-    ]  # the learning rate is 4 times, its square 16 times as large
+        round(4e6 * 25_600_000 / (3 * 32) / 4)
+    ]  # the learning rate is twice, its square 4 times as large
     whole, weights, each = numbers(
         r"a checkpoint: ([\d,.]+) MB: ([\d.]+) MB of weights.*, ([\d.]+) kB for each env", said
     )

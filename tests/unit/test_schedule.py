@@ -29,26 +29,29 @@ def test_annealing_is_linear(gone, factor):
 @pytest.mark.parametrize(
     "settings, samples, count, size",
     [
-        ({}, 128, 1, 1.0),
-        ({}, 1600, 3, 1.0),
-        ({}, 4096, 8, 1.0),
-        ({}, 16_384, 8, 4.0),
-        ({}, 1_048_576, 8, 256.0),
-        ({"max_minibatches": 100_000}, 1_048_576, 2048, 1.0),
+        ({}, 128, 1, 1 / 16),
+        ({}, 1024, 1, 0.5),
+        ({}, 2048, 1, 1.0),
+        ({}, 6144, 3, 1.0),
+        ({}, 5632, 3, 0.91666667),
+        ({}, 16_384, 8, 1.0),
+        ({}, 49_152, 8, 3.0),
+        ({}, 1_048_576, 8, 64.0),
+        ({"max_minibatches": 100_000}, 1_048_576, 512, 1.0),
         ({"minibatch_size": 524_288}, 1_048_576, 2, 1.0),
     ],
 )
 def test_minibatches_grow_once_an_epoch_has_8(settings, samples, count, size):
     planned = plan(TrainConfig(**settings), samples)
     assert planned.minibatches == count
-    assert planned.rate == pytest.approx(min(4.0, size**0.5))
-    assert planned.progress == pytest.approx(samples * min(1.0, 16.0 / size))
+    assert planned.rate == pytest.approx(min(2.0, size**0.5))
+    assert planned.progress == pytest.approx(samples * min(1.0, 4.0 / size))
 
 
 def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
     """Rounds of changing length, as with ``--sync episode``; 4 epochs of minibatches."""
     sums = []
-    for envs in (4, 64, 1024):
+    for envs in (1, 16, 64, 1024):
         counters, config, rates = Counters(), TrainConfig(anneal_timesteps=1_000_000), 0.0
         while annealing(config, counters.anneal_steps) > 0.1:
             samples = envs * (256 + 64 * (counters.update % 8))
@@ -56,7 +59,7 @@ def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
             counters.add(samples, 0, [], 0, planned.progress)
             rates += 4 * planned.minibatches * planned.rate**2
         sums.append(rates)
-    assert sums == pytest.approx([0.37 * 4 * 1_000_000 / 512] * 3, rel=0.1)
+    assert sums == pytest.approx([0.37 * 4 * 1_000_000 / 2048] * 4, rel=0.1)
     restored = Counters()
     restored.restore(counters.state())
     assert restored.anneal_steps == counters.anneal_steps < counters.env_steps
