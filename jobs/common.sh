@@ -38,10 +38,8 @@ stop() {
     [ "$asked" = TERM ] || asked=$1
     if [ -n "$child" ] && [ -z "$deaf" ]; then kill -USR1 "$child" 2>/dev/null; fi
 }
-for name in USR1 TERM INT; do
-    # shellcheck disable=SC2064  # the name of now
-    trap "stop $name" "$name"
-done
+trap 'stop USR1' USR1
+trap 'stop TERM' TERM INT  # LSF's bkill sends INT first
 
 # Split a line into `words` as a shell does, quotes included, but evaluate nothing in it.
 split() {
@@ -157,7 +155,10 @@ go_on_later() {
         say "$stalls starts in a row made no progress: stopped for good"
         exit 1
     fi
-    mkdir -p "$1" && echo "$stalls" >"$count"
+    if ! { mkdir -p "$1" && echo "$stalls" >"$count"; } && [ "$2" = no ]; then
+        say "starts without progress cannot be counted in $1, so this was the last: fix that and submit the same command"
+        exit 1
+    fi
     left=$(seconds_left)
     if [ "$asked" = TERM ] && [ "${left:-$((lead + 1))}" -gt "$lead" ]; then
         say "ended from outside before its time: run the same command again to resume"

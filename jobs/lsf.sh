@@ -7,12 +7,11 @@ if [ "${LSB_JOBINDEX:-0}" != 0 ]; then id="${LSB_JOBID}[$LSB_JOBINDEX]"; fi
 
 # jsrun where there is one. The first line of its host file is the node of this script, which has no ranks.
 choose_launcher() {
-    [ "$launcher" = auto ] || return 0
-    launcher=mpirun
-    if command -v jsrun >/dev/null; then
-        launcher=jsrun
-        ranks=$(tail -n +2 "$LSB_DJOB_HOSTFILE" | wc -l)
+    if [ "$launcher" = auto ]; then
+        launcher=mpirun
+        if command -v jsrun >/dev/null; then launcher=jsrun; fi
     fi
+    case $launcher in jsrun*) ranks=$(tail -n +2 "$LSB_DJOB_HOSTFILE" | wc -l) ;; esac
 }
 
 # In minutes, as 720.0; as MINUTES:SECONDS

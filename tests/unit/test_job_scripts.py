@@ -58,6 +58,13 @@ def test_count_of_stalls_is_not_evaluated(tmp_path, content, after):
     assert not (tmp_path / "bad").exists()
 
 
+def test_starts_that_cannot_be_counted_end_unless_they_make_progress(tmp_path):
+    (tmp_path / "file").touch()
+    result = bash("go_on_later", "go_on_later file/run no", tmp_path)
+    assert result.returncode == 1 and "starts without progress cannot be counted in file/run" in result.stdout
+    assert bash("go_on_later", "go_on_later file/run yes", tmp_path).stdout.endswith("run again\n")
+
+
 @pytest.fixture
 def unpack(tmp_path):
     """A function that unpacks a small environment into a folder, as ``jobs/stage.sh`` does."""
@@ -163,6 +170,11 @@ CALLS = {
         {"LSB_JOBID": "7", "LSB_DJOB_NUMPROC": "5", "LSB_DJOB_HOSTFILE": "hosts", "LS_SUBCWD": ".", "ARGS": "--seed 1"},
         "launch --launcher jsrun -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\nbrequeue 7\n",
     ),
+    "train.lsf, named launcher": (
+        {"LSB_JOBID": "7", "LSB_DJOB_NUMPROC": "5", "LSB_DJOB_HOSTFILE": "hosts", "LS_SUBCWD": ".", "ARGS": "--seed 1"}
+        | {"PG_MPI_LAUNCHER": "jsrun --smpiargs=x"},
+        "launch --launcher jsrun --smpiargs=x -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\nbrequeue 7\n",
+    ),
     "train.flux": (
         {"FLUX_JOB_ID": "1"},
         "launch --launcher flux run -o pmi=pmix -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
@@ -193,9 +205,8 @@ def test_job_script_starts_all_ranks_and_comes_again(script, tmp_path):
         **environment,
     }
     arguments = [] if "ARGS" in environment else ["--seed", "1"]
-    done = subprocess.run(
-        ["bash", ROOT / "jobs" / script, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    line = ["bash", ROOT / "jobs" / script.split(",")[0], *arguments]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == (99 if script == "train.sge" else 75), done.stdout + done.stderr
     calls = (tmp_path / "calls").read_text().replace(str(ROOT), "ROOT")
     calls = re.sub(
