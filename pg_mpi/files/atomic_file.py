@@ -45,9 +45,9 @@ def read_list(path: str, parse: Callable[[Any], list[dict[str, Any]]]) -> list[d
 
 
 def write_text(path: str, text: str) -> None:
-    """Write UTF-8 text atomically."""
+    """Write UTF-8 text atomically. Bytes of file names that are not UTF-8 are escaped."""
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))
 
 
 @contextlib.contextmanager
@@ -91,8 +91,10 @@ def keep_copy(path: str, consequence: str) -> None:
 def drop_torn_line(path: str) -> None:
     """Remove the last line if it has no end, as of a killed writer; a copy is kept. No other process may write."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
-        content = file.read()
-        if content and not content.endswith(b"\n"):
+        file.seek(max(0, os.path.getsize(path) - 1))
+        if file.read() not in (b"\n", b""):
+            file.seek(0)
+            content = file.read()
             keep_copy(path, "its last line is incomplete and is removed")
             file.truncate(content.rfind(b"\n") + 1)
             os.fsync(file.fileno())
@@ -129,7 +131,7 @@ def unless_missing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
             raise
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.config.parsers import Parser, check_extra, duration, integer
 from pg_mpi.config.presets import env_defaults
 from pg_mpi.config.settings import TrainConfig, inapplicable
+from pg_mpi.files.atomic_file import is_folder
 from pg_mpi.files.csv_table import make_folder
 from pg_mpi.files.provenance import command_line, facts_of
 from pg_mpi.files.run_folder import output_of
@@ -87,8 +89,9 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
     except Exception as error:
         cast(Any, error).agreed = False  # known to all ranks of a group, but not to the other groups: the job ends
         raise
-    # No trial that is being played takes longer. Then the watchdog ends a job with a rank that does not come back.
-    fed_until = time.monotonic() + args.budget
+    # No trial that is being played takes longer, nor one that follows it in the place of a killed job's. Then the
+    # watchdog ends a job with a rank that does not come back.
+    fed_until = time.monotonic() + 2 * args.budget
     world.meet(progress)
     (stopped,) = world.any(stopped)
     return cast(int, world.on_root(_close, board, plan, argv, world.size, stopped))
@@ -133,6 +136,9 @@ def _plan(argv: list[str], ranks: int) -> Plan:
             raise UsageError(f"{name} in {args.space} has no effect {inapplicable(config)[name]}: leave it out")
     if not {"num_steps", "envs_per_rank", "minibatch_size", "sync", "method"} & dimensions.keys():
         config.check(args.ranks_per_trial, given)
+    if is_folder(args.study):
+        within = os.path.join(args.study, "tune.journal")
+        raise UsageError(f"--study {args.study} is a folder: give a file, as {within}")
     make_folder(study.folder_of(args.study), "--study")
     same = config.identity() | {"budget": args.budget, "space": dimensions, "ranks_per_trial": args.ranks_per_trial}
     study.Study(args.study, dimensions, args.trials, config.seed).check_same(same)

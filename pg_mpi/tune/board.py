@@ -1,5 +1,7 @@
 """Progress lines and result files of a study, on rank 0."""
 
+import itertools
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -72,11 +74,11 @@ class Board:
             settings = preset(best.params)
             write_json(f"{folder}/best.json", settings)
             named = [(flag(name), value) for name, value in settings.items() if names_foreign_code(name, value)]
-            own = "".join(f" {name} {value}" for name, value in named)
+            words = ["--preset", f"{folder}/best.json", *itertools.chain(*named)]
             self._say(f"best: trial {best.slot}, {best.score:+.2f}: {settings_of(best.params)}")
-            self._say(f"train with it: python -m pg_mpi.train --preset {folder}/best.json{own}")
+            self._say(f"train with it: python -m pg_mpi.train {shlex.join(words)}")
             drawn = picture(pictures.draw_study, f"{folder}/study.png", rows, self._study.dimensions)
             self._say(f"written: {folder}/trials.csv, {folder}/best.json{', ' + drawn if drawn else ''}")
-        if len(over) == self._trials:
+        if len(over) >= self._trials:
             write_json(f"{folder}/DONE", {"trials": len(over), "complete": len(complete)})
         return rows

@@ -29,15 +29,16 @@ STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # of a 
 class JournalLock:
     """Optuna's lock of a journal: the file ``lock`` of the study's folder, which the kernel unlocks with its holder."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, path: str) -> None:
+        self._folder, self._path = folder, path
         self._file: IO[str] | None = None
 
     def acquire(self) -> bool:
-        """Wait for the lock; always True. Raises ``SystemFault``."""
+        """Wait for the lock, and remove a torn last record of a killed holder; always True. Raises ``SystemFault``."""
         self._file = take_lock(self._folder, "lock", PATIENCE)
         if not self._file:
             raise SystemFault(f"another process has locked the study in {self._folder} for {PATIENCE:g} s", True)
+        drop_torn_line(self._path)  # else the next record would be appended to that line, and nobody could read it
         return True
 
     def release(self) -> None:
@@ -83,9 +84,8 @@ class Study:
         self.folder = folder_of(path)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
         make_folder(self.folder)
-        lock = JournalLock(self.folder)
-        lock.acquire()
-        drop_torn_line(path)  # else the next record would be appended to that line, and no start could read it
+        lock = JournalLock(self.folder, path)
+        lock.acquire()  # for a record that a killed job has left torn
         lock.release()
         damaged = f"the study {path} is damaged"
         self._reading = functools.partial(malformed, damaged, ": take a good copy, or give another --study")

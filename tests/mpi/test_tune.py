@@ -171,6 +171,12 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
         study.tell("complete", 1.5)
     assert task.slot == 1 and [row.score for row in study.rows()] == [1.5, 1.5]
     assert path.with_suffix(".journal.damaged").read_bytes().endswith(torn) and torn not in path.read_bytes()
+    with open(path, "ab") as file:
+        file.write(torn)  # of another job, while this one goes on
+    study.next_task()
+    study.tell("complete", 2.5)
+    again = Study(str(path), {"gamma": {"low": 0.9, "high": 0.99}}, 4, 0)
+    assert [row.score for row in again.rows()] == [1.5, 1.5, 2.5] and torn not in path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -191,6 +197,7 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
         ("[sync]\nchoices = ['steps', 'step']\n", [], "must be one of episode, steps"),
         ("[run_dir]\nchoices = ['x']\n", [], "no setting of pg_mpi.train"),
         ("hidden = ", [], "is not a TOML file of settings"),
+        ("[gamma]\nchoices = [0.9]\n", ["--study", "."], "--study . is a folder: give a file, as ./tune.journal"),
         ("", [], "is empty"),
     ],
 )

@@ -102,12 +102,12 @@ def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
 
 def test_lock_of_a_journal_is_waited_for_and_ends_with_its_holder(tmp_path, monkeypatch):
     code = f"""from pg_mpi.tune.study import JournalLock
-lock = JournalLock({str(tmp_path)!r})
+lock = JournalLock({str(tmp_path)!r}, {str(tmp_path / "journal")!r})
 print("r", end="", flush=True)
 lock.acquire()
 print("h", end="", flush=True)
 input()"""
-    mine = JournalLock(str(tmp_path))
+    mine = JournalLock(str(tmp_path), str(tmp_path / "journal"))
     mine.acquire()
     other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -134,5 +134,5 @@ input()"""
 def test_error_of_a_journals_lock(tmp_path, monkeypatch, number, code):
     monkeypatch.setattr(folder_lock.fcntl, "flock", failing(number))
     with pytest.raises(SystemFault, match="cannot be locked") as caught:
-        JournalLock(str(tmp_path)).acquire()
+        JournalLock(str(tmp_path), "").acquire()
     assert caught.value.code == code
