@@ -53,7 +53,7 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         stop = StopFlag()
-        settings, given = world.on_root(read_settings, words, world.size, world.can_shrink())
+        settings, given = world.on_root(read_settings, words, world.size, world.can_shrink(), world.is_part())
         with contextlib.closing(Trainer(world, settings, given)) as trainer:
             loop(world, trainer, stop)
     finally:

@@ -108,10 +108,14 @@ def dry_run(argv: list[str]) -> int:
     return FINISHED
 
 
-def read_settings(argv: list[str], ranks: int, can_shrink: bool) -> tuple[TrainConfig, set[str]]:
-    """The settings of a command line, checked against the launch: as of ``parse_train``. Raises ``UsageError``."""
+def read_settings(argv: list[str], ranks: int, can_shrink: bool, part: bool = False) -> tuple[TrainConfig, set[str]]:
+    """The settings of a command line, checked against the launch: as of ``parse_train``. Raises ``UsageError``.
+
+    ``part``: the ranks may be some of those that the launcher started.
+    """
     config, given = parse_train(argv)
-    launch_variables.check_launch(ranks, config.expect_ranks)
+    if config.expect_ranks or not part:
+        launch_variables.check_launch(ranks, config.expect_ranks)
     if config.elastic and not can_shrink:
         raise UsageError(
             "--elastic needs an MPI that survives failed ranks: use Open MPI 5 and mpirun --with-ft ulfm, as make "

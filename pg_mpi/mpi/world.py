@@ -58,6 +58,14 @@ class World(ShrinkingWorld):
         super().__init__(comm)
         self.divides = not isinstance(comm, FailureVote)
 
+    def is_part(self) -> bool:
+        """Whether these are not all ranks of MPI. Without a communicator always. Not collective."""
+        if self._comm is None:
+            return True
+        from mpi4py import MPI
+
+        return bool(self.size < MPI.COMM_WORLD.size)
+
     def restart_clock(self) -> None:
         """Count wall time as if this process had started now, for a run that begins later."""
         now, begun = type(self).clock, type(self).clock()

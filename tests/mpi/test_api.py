@@ -29,6 +29,12 @@ from mpi4py import MPI
 from pg_mpi import api
 print(api.train({**SETTINGS, "run_dir": "run"}, MPI.COMM_WORLD))
 """
+ALONE = """
+from mpi4py import MPI
+from pg_mpi import api
+rank = MPI.COMM_WORLD.rank
+api.train({**SETTINGS, "run_dir": f"{rank}/run"}, MPI.COMM_SELF if rank else None)
+"""
 
 
 def theta(folder):
@@ -48,6 +54,12 @@ def test_training_on_ranks_equals_the_command_line(tmp_path, by_command):
     result = run(line, tmp_path, code=0)
     assert result.stdout.splitlines().count("run") == 2
     assert theta(tmp_path).tobytes() == theta(by_command).tobytes()
+
+
+def test_each_rank_of_a_job_may_train_alone(tmp_path):
+    (tmp_path / "script.py").write_text(ALONE.replace("SETTINGS", repr(SETTINGS)))
+    run([*command(2, "x")[:-2], "-m", "mpi4py", "script.py"], tmp_path, code=0)
+    assert theta(tmp_path / "0").tobytes() == theta(tmp_path / "1").tobytes()
 
 
 def test_training_in_this_process_resumes_and_leaves_signals_and_the_lock(tmp_path, monkeypatch, capsys):
