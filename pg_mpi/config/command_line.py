@@ -1,6 +1,7 @@
 """The command line of training: flags, presets and preset files → ``TrainConfig``."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -120,7 +121,7 @@ def refuse(config: TrainConfig, names: Iterable[str]) -> None:
 
 if __name__ == "__main__":  # for job scripts: check a training command and print its run folder
     try:
-        print(parse_train(sys.argv[1:])[0].folder)
+        sys.stdout.buffer.write(os.fsencode(parse_train(sys.argv[1:])[0].folder) + b"\n")
     except (UsageError, RunError, OSError) as wrong:
         line = reportable(wrong)
         if line is None:

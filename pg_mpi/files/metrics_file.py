@@ -49,8 +49,13 @@ class MetricsLog:
 
     def write(self, metrics: dict[str, Any]) -> None:
         """Append one update's metrics."""
-        self._file.write(json.dumps({name: _finite(value) for name, value in metrics.items()}) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps({name: _finite(value) for name, value in metrics.items()}) + "\n")
+            self._file.flush()
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.close()  # else Python writes the rest again at the exit, and prints why it cannot
+            raise
         self.last = metrics["update"]
 
     def sync(self) -> None:

@@ -79,7 +79,8 @@ def commit_of_source() -> str | None:
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
     def git(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["git", "-C", package, *words], capture_output=True, text=True, timeout=5, check=True)
+        line = ["git", "-C", package, *words]
+        return subprocess.run(line, capture_output=True, text=True, errors="surrogateescape", timeout=5, check=True)
 
     try:
         top, commit = git("rev-parse", "--show-toplevel", "HEAD").stdout.split("\n")[:2]

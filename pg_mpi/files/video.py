@@ -38,7 +38,7 @@ class Video:
 
             options = INPUT.format(height=len(frame), width=frame.shape[1], fps=self._fps).split()
             options += KINDS[os.path.splitext(self._path)[1].lower()].split()
-            self._ffmpeg = subprocess.Popen([get_ffmpeg_exe(), *options, self._path], stdin=subprocess.PIPE)
+            self._ffmpeg = subprocess.Popen([get_ffmpeg_exe(), *options, f"file:{self._path}"], stdin=subprocess.PIPE)
         with system_faults(f"{self._path} cannot be written"):
             cast(IO[bytes], self._ffmpeg.stdin).write(frame.tobytes())
 

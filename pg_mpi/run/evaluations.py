@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.errors import RunError, UsageError, described, system_faults, warn
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env.interface import EnvSpec
 from pg_mpi.files.atomic_file import exists, keep_copy, read_list, write_json
@@ -55,21 +55,28 @@ def evaluate(
     stop: object = False,
     progress: Callable[[], None] = lambda: None,
 ) -> float | None:
-    """Play ``GAMES`` full games, the same ones each time, and return their mean score; None if ``stop`` became true.
+    """Play ``GAMES`` full games, the same ones each time, and return their mean score.
 
-    No random stream of the training is used. ``progress()`` is called after each game of this rank. Collective: every
-    rank must call this.
+    None if ``stop`` became true, or if an emulator failed, with a warning. No random stream of the training is used.
+    ``progress()`` is called after each game of this rank. Collective: every rank must call this.
     """
     weights = {"theta": policy.theta} | ({"running_norm": policy.norm.state} if policy.norm else {})
     player = TrainedPolicy(SavedPolicy("", 0, config, env_spec, weights))
-    total = np.zeros(1)
+    total, failed = np.zeros(1), False
     for game in range(FIRST_GAME + world.rank, FIRST_GAME + GAMES, world.size):
-        if stop:
+        if stop or failed:
             break
-        total += player.play(game, config.seed, stop=stop)[0]
+        try:
+            total += player.play(game, config.seed, stop=stop)[0]
+        except (UsageError, RunError, MemoryError):
+            raise
+        except Exception as error:  # any: an emulator is a large C++ program
+            if not env_spec.sparse:
+                raise  # as in training
+            warn(f"an emulator failed ({described(error)}): this evaluation is left out")
+            failed = True
         progress()
-    (stopped,) = world.any(stop)
-    return None if stopped else float(world.sum_(total)[0]) / GAMES
+    return None if any(world.any(stop, failed)) else float(world.sum_(total)[0]) / GAMES
 
 
 def add(folder: str, checkpoint: str, env_steps: int, score: float, games: int) -> bool:

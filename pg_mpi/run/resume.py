@@ -22,6 +22,7 @@ from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run import factory, saved_run
 from pg_mpi.run.env_states import GroupStates, Layout, decode, group_size, pack, portion, read_parts
+from pg_mpi.run.saved_run import checking
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,8 @@ def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
 
     def block(rank: int) -> NDArray[np.uint8]:
         mine = portion(layout.ranks if layout else len(replays), ranks, rank, rank + 1)
-        own = {index: states[index] for index in portion(envs, ranks, rank, rank + 1)}
+        with checking():
+            own = {index: states[index] for index in portion(envs, ranks, rank, rank + 1)}
         return pack(own, {number: replay for number, replay in replays.items() if number in mine})
 
     return GroupStates(group, [block(rank) for rank in range(world.rank, stop)])

@@ -34,9 +34,9 @@ class RunLog:
     is_open = False
     metrics: dict[str, Any] | None = None
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """``clock``: as of ``World``."""
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float], update: int) -> None:
+        """``clock``: as of ``World``; ``update``: the last one before this start."""
+        self._clock, self._begun = clock, update
 
     def open(
         self, config: TrainConfig, folder: RunFolder, counters: Counters, facts: dict[str, Any]
@@ -135,9 +135,10 @@ class RunLog:
 
     def close(self, reason: str, finished: bool, waited: float) -> None:
         """Print the reason for the end, ``waited`` seconds after a signal; mark the folder DONE if finished."""
-        if self._tensorboard:
+        board, self._tensorboard = self._tensorboard, None  # after a rank is lost, this is called again
+        if board:
             with writing(self._folder.path):
-                self._tensorboard.close()
+                board.close()
         if self.metrics:
             self._progress.show(self.metrics, force=True)
         facts = {"reason": reason, **self._counters.metrics(), "env_steps": self._counters.env_steps}
@@ -153,6 +154,7 @@ class RunLog:
         else:
             saved = f"Checkpoint saved {waited:.2f} s later" if waited else "Checkpoint saved"
             same = "it again without the flag --resume" if self._config.resume == "never" else "the same command again"
-            none = "" if self.metrics else "No update was completed: a round that is not over is discarded. "
-            self._progress.say(f"stopped: {reason}. {none}{saved}; run {same} to resume {self._folder.path}")
+            if self._counters.update == self._begun:
+                reason += ". No update was completed: a round that is not over is discarded"
+            self._progress.say(f"stopped: {reason}. {saved}; run {same} to resume {self._folder.path}")
         self._folder.unlock()

@@ -92,7 +92,7 @@ class Trainer:
             policy.norm.refresh()
         self.player = Player(envs, start.env_spec.codes, config, self.phases)
         self.network = policy.expand()
-        self.run_log = RunLog(world.clock)
+        self.run_log = RunLog(world.clock, self.counters.update)
         before, self._restarts = world.on_root(self._open_run_log, where)
         group = choose_group(world, config, where["hosts"], self._folder)
         self._saving = Saving(self._folder, config, group, world.clock, self.run_log.sync)

@@ -118,8 +118,11 @@ def test_ranks_on_different_processors_hold_the_same_weights(tmp_path, flags):
 
 
 def test_failed_emulators_are_replaced(tmp_path):
-    extra = ["--total-timesteps", 5 * 2 * 128, "--checkpoint-every", 3]
-    run_with_fault(tmp_path, "emulator:0.02", ranks=2, flags=STEPS, extra=extra, code=0)
+    """An evaluation is left out."""
+    extra = ["--total-timesteps", 5 * 2 * 128, "--checkpoint-every", 3, "--evaluate-every", 5, "--max-frames", 2000]
+    result = run_with_fault(tmp_path, "emulator:0.02", ranks=2, flags=STEPS, extra=extra, code=0)
+    left_out = "an emulator failed (RuntimeError: injected in the emulator): this evaluation is left out"
+    assert left_out in result.stderr and not (tmp_path / "run" / "evaluations.json").exists()
     counts = [line["emulator_errors"] for line in metrics(tmp_path)]
     assert counts == sorted(counts) and 3 < counts[-1] < 40, "1 in 50 of 640 steps"
     _, facts = checkpoint_file.load(newest(tmp_path)[0])

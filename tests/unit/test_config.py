@@ -1,6 +1,7 @@
 """The command line: settings, presets, and a one-line message for each invalid argument."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -133,6 +134,9 @@ def test_command_line_module_prints_the_run_folder():
         )
 
     assert run_folder_of("--preset", "fast", "--seed", "3").stdout == "runs/pong-fast-s3\n"
+    line = [sys.executable, "-m", "pg_mpi.config.command_line", "--run-dir", b"runs/\xff"]
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}  # as in most locales
+    assert subprocess.run(line, capture_output=True, env=strict).stdout == b"runs/\xff\n"
     refused = run_folder_of("--sed", "3")
     assert refused.returncode == 2 and not refused.stdout
     assert refused.stderr.startswith("pg_mpi: error: unknown argument --sed (did you mean --seed?)")

@@ -113,12 +113,25 @@ def test_damaged_checkpoint_is_set_aside_beside_an_earlier_one(tmp_path):
 
 def run_log(folder, update):
     """The open log of a start after ``update``, and its folder."""
-    log, counters, there = RunLog(time.monotonic), Counters(), RunFolder(str(folder))
+    log, counters, there = RunLog(time.monotonic, 0), Counters(), RunFolder(str(folder))
     counters.update = update
     there.open()
     there.claim()
     log.open(TrainConfig(), there, counters, {"argv": []})
     return log
+
+
+def test_run_is_ended_once_more_after_a_rank_is_lost_at_the_end(tmp_path, capsys):
+    """By a rank 0 that wrote no metrics itself, as when it has just taken over from a lost one."""
+    log, counters, there = RunLog(time.monotonic, 2), Counters(), RunFolder(str(tmp_path))
+    counters.update = 3
+    there.open()
+    there.claim()
+    log.take_over(TrainConfig(track="tensorboard"), there, counters, 3)
+    log.close("asked to stop", False, 0.0)
+    log.close("asked to stop", False, 0.0)
+    said = f"stopped: asked to stop. Checkpoint saved; run the same command again to resume {tmp_path}\n"
+    assert capsys.readouterr().out == 2 * said
 
 
 def test_lines_of_a_start_that_saved_nothing_are_dropped(tmp_path):

@@ -112,6 +112,7 @@ FORGED = {
     "invalid emulator sizes": lambda arrays, facts: arrays.update(emulator_sizes=np.array([-1, 10**9])),
     "encoder of one env only": lambda arrays, facts: arrays.update(encoder_sizes=arrays["encoder_sizes"][:1]),
     "truncated encoders": lambda arrays, facts: arrays.update(encoders=arrays["encoders"][:-3]),
+    "envs of other numbers": lambda arrays, facts: arrays.update(index=np.array([7, 8])),
     "empty facts": lambda arrays, facts: facts.clear(),
     "another format": lambda arrays, facts: facts.update(format="2"),
     "an unknown setting": lambda arrays, facts: facts["identity"].update(colour="red"),

@@ -138,6 +138,16 @@ def test_full_disk_under_tensorboard_is_an_error_at_once(tmp_path):
             board.write(dict.fromkeys(TensorBoard.TAGS.values(), 0.5) | {"env_steps": 7})
 
 
+def test_metrics_that_a_full_disk_cannot_hold_are_given_up(tmp_path):
+    """Else Python tries again at the exit, and since 3.13 prints why it cannot."""
+    log = MetricsLog(str(tmp_path / "metrics.jsonl"), 0)
+    with open("/dev/full", "a") as full:
+        log._file = full
+        with pytest.raises(OSError, match="No space left"):
+            log.write({"update": 1})
+        assert full.closed
+
+
 def test_progress_shows_the_speed_since_the_line_before():
     stream = io.StringIO()
     progress = Progress(TrainConfig(), float, live=False, stream=stream)

@@ -239,6 +239,13 @@ def test_no_temporary_file_stays_after_any_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_loop_of_links_is_no_checkpoint(tmp_path):
+    (tmp_path / "x").symlink_to("x")
+    assert checkpoint_folder.candidates(str(tmp_path / "x")) == []
+    with pytest.raises(UsageError, match="x cannot be"):
+        RunFolder(str(tmp_path / "x")).open()
+
+
 def test_missing_file_is_no_checkpoint(tmp_path):
     with pytest.raises(SystemFault, match="No such file"):
         checkpoint_file.load(str(tmp_path / "missing.npz"))
@@ -290,6 +297,14 @@ def test_video_that_the_disk_cannot_hold_is_an_error(tmp_path, name):
                 film.close()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_name_of_a_video_may_have_a_colon(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    film = Video("pong:0.gif", 15)
+    film.add(np.zeros((210, 160, 3), dtype=np.uint8))
+    film.close()
+    assert (tmp_path / "pong:0.gif").read_bytes().startswith(b"GIF")
 
 
 def test_folder_is_no_video(tmp_path):
