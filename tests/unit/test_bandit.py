@@ -153,7 +153,5 @@ def test_unknown_flag_ends_the_command_with_one_line(tmp_path):
 
 def test_summary_is_of_the_last_hundred_steps():
     reward, optimal = np.arange(250.0), np.linspace(0, 1, 250)
-    from pg_mpi.bandit import plan
-
     found = Result(plan.parse("epsilon:0.1"), (reward, reward), (optimal, optimal / 10), (1.5, 0.1)).summary()
     assert found["reward_end"] == 199.5 and found["optimal_end"] == pytest.approx(optimal[-100:].mean())

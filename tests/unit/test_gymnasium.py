@@ -71,7 +71,7 @@ def test_trial_finds_whether_the_state_can_be_saved(name, kept):
 
 @pytest.mark.parametrize(("name", "seen"), [("LateAttribute", 45), ("ClassDefault", 0.06)])
 def test_attribute_set_late_in_an_episode_is_saved(name, seen):
-    """Step 40 sets the attribute, after the end of the trial; before, there is none, or that of the class."""
+    """The attribute is set in step 40, after the trial. Until then the environment has none, or its class has it."""
     spec, config = spec_of(f"{MODULE}:{name}")
     game, restored = (spec.make_game(config, np.random.default_rng(seed)) for seed in (1, 2))
     for _ in range(45):
