@@ -97,7 +97,7 @@ class TrainConfig:
     features: str = _setting(
         "blobs",
         text,
-        "inputs of the policy: blobs: places, motion and relations of blobs of pixels; difference: Karpathy's "
+        "inputs of the policy: blobs: positions, motion and relations of blobs of pixels; difference: Karpathy's "
         "difference frame; or package.module:Class of your own, see docs/custom.md",
         applies=ATARI,
     )
