@@ -19,7 +19,7 @@ GAME = {
     "sticky actions": "0.25",
     "start": "at once",
     "actions": "6",
-    "observation": "blobs of the whole screen: places, steps, relations, crossings; not pixels",
+    "observation": "blobs of the whole screen: positions, motion, relations, crossings; not pixels",
     "reward": "its sign",
     "longest game": "108,000 frames",
 }
