@@ -78,8 +78,10 @@ def _play(policy: TrainedPolicy, index: int, args: argparse.Namespace) -> tuple[
     return result
 
 
-def interval(scores: Sequence[float]) -> list[float]:
-    """95 % bootstrap interval of the mean (percentiles of 10,000 resamples): [low, high]."""
+def interval(scores: Sequence[float]) -> list[float] | None:
+    """95 % bootstrap interval of the mean (percentiles of 10,000 resamples): [low, high]; None for a single score."""
+    if len(scores) < 2:
+        return None
     rng = np.random.default_rng(0)
     means = [rng.choice(scores, (100, len(scores))).mean(axis=1) for _ in range(100)]  # all at once needs much memory
     return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
@@ -100,7 +102,8 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, SavedPoli
 
 
 def _tell(args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: list[float], lengths: list[int]) -> None:
-    low, high = interval(scores)
+    ci95 = interval(scores)
+    spread = "unknown (one game)" if ci95 is None else f"[{ci95[0]:+.2f}, {ci95[1]:+.2f}] (bootstrap)"
     config, path = policy.saved.config, policy.saved.path
     arcade = is_atari(config.env_id)
     starts = f", up to {MOST_NOOPS} random no-ops at the start" if policy.starts_with_noops else ""
@@ -111,7 +114,7 @@ def _tell(args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: l
         f"{config.env_id} from {path}\n"
         f"protocol: {len(scores)} full games, {draws} actions{frames}{starts}, seed {args.seed}, "
         f"{counted(ranks, 'rank')}\n"
-        f"mean {np.mean(scores):+.2f}   95 % interval [{low:+.2f}, {high:+.2f}] (bootstrap)   "
+        f"mean {np.mean(scores):+.2f}   95 % interval {spread}   "
         f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
         f"{np.mean(lengths):,.0f} steps a game",
         flush=True,
@@ -122,7 +125,7 @@ def _tell(args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: l
         "games": len(scores),
         "mean": float(np.mean(scores)),
         "median": float(np.median(scores)),
-        "ci95": [low, high],
+        "ci95": ci95,
         "sticky": policy.sticky,
         "greedy": args.greedy,
         "random": args.random,

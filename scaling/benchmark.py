@@ -20,9 +20,10 @@ VERSION = 1
 #: Every setting that the speed depends on, so that a new default does not change the case.
 CASE = (
     "--env-id ALE/Pong-v5 --seed 1 --envs-per-rank 8 --sync steps --num-steps 128 --frame-skip 4 --sticky 0.25 "
-    "--features blobs --hidden 64 --method clipped --update-epochs 4 --minibatch-size 512 --max-minibatches 8 "
-    "--gamma 0.98 --gae-lambda 0.95 --learning-rate 7e-4 --anneal-timesteps 2000000 --checkpoint-every 1000000 "
-    "--sync-check-every 50 --log-interval 30"
+    "--max-frames 108000 --actions minimal --rewards sign --features blobs --policy usual --hidden 64 --method clipped "
+    "--update-epochs 4 --minibatch-size 512 --max-minibatches 8 --clip-coef 0.2 --ent-coef 0.01 --vf-coef 1 "
+    "--max-grad-norm 0.5 --gamma 0.98 --gae-lambda 0.95 --learning-rate 7e-4 --anneal-timesteps 2000000 --replay false "
+    "--checkpoint-every 1000000 --evaluate-every 0 --sync-check-every 50 --log-interval 30"
 )
 SECONDS, WARMUP = 110, 20  # of the measurement, start-up included, and of its beginning that does not count
 #: The short case, whose weights must be equal on one rank and on all: an env per rank plays two rounds of 32 steps.
@@ -100,7 +101,7 @@ def examine(ranks, launcher):
     try:
         return json.loads(output.splitlines()[-1])
     except (ValueError, IndexError):
-        raise RunError(f"the doctor ended with exit code {code}: {errors.strip()[-300:]}") from None
+        raise timed_run.failure(code, errors) from None
 
 
 def digests(ranks, launcher):

@@ -29,7 +29,7 @@ def parser() -> Parser:
     p = Parser(
         prog="python -m pg_mpi.bandit",
         description="Play many random k-armed bandits with several methods, all on the same tasks and random numbers, "
-        "and print how much reward each gets and how often it pulls the best arm, with 95 % intervals. Chapter 2 of "
+        "and print how much reward each gets, with 95 % intervals, and how often it pulls the best arm. Chapter 2 of "
         "Sutton and Barto's book, on any number of ranks (mpirun -n N in front), with the same results.",
         epilog=f"Methods: {kinds}. Options, after commas: step=S for a constant step size and start=Q for the first "
         "estimates (epsilon, ucb), step=S (optimistic, else 0.1), baseline=false (gradient). For example: --methods "
@@ -74,15 +74,13 @@ class Result(NamedTuple):
     whole: tuple[float, float]
 
     def summary(self) -> dict[str, Any]:
-        """Return a JSON-able dict. ``*_end`` are means over the last ``LAST`` steps, ``*_last`` of the last step."""
+        """Return a JSON-able dict. ``*_end`` are means over the last ``LAST`` steps."""
         reward, optimal = self.reward[0][-LAST:], self.optimal[0][-LAST:]
         return {
             "method": self.method.name,
             "reward": self.whole[0],
             "reward_end": float(reward.mean()),
             "optimal_end": float(optimal.mean()),
-            "optimal_last": float(optimal[-1]),
-            "optimal_last_ci95": [float(optimal[-1] + sign * self.optimal[1][-1]) for sign in (-1, 1)],
         }
 
 

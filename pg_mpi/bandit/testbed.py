@@ -62,13 +62,13 @@ class Sums:
     def means(self, runs: int) -> list[tuple[Any, Any]]:
         """Return means and 95 % half-widths of the reward by step, the share of best arms by step, and a run's reward.
 
-        Three (mean, half-width) pairs: (steps,), (steps,) and scalars.
+        Three (mean, half-width) pairs: (steps,), (steps,) and scalars. Half-widths are NaN for a single run.
         """
         check(self.values)
         reward, square, optimal = self._steps / runs
         whole, whole_square = self.values[-2:] / runs
         return [
-            (mean, 1.96 * np.sqrt(np.maximum(square - mean**2, 0) / max(runs - 1, 1)))
+            (mean, 1.96 * np.sqrt(np.maximum(square - mean**2, 0) / (runs - 1 or np.nan)))
             for mean, square in ((reward, square), (optimal, optimal), (whole, whole_square))
         ]
 

@@ -11,6 +11,7 @@ from pg_mpi.doctor import machine
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import versions
 from pg_mpi.mpi import thread_pinning
+from pg_mpi.mpi.launch import mpirun
 from pg_mpi.mpi.launch.kernel_files import content
 from pg_mpi.mpi.world import World
 
@@ -23,7 +24,8 @@ def describe(world: World) -> dict[str, Any]:
         "host": platform.node(),
         "threads": threads,
         "cores": [core_of(thread) for thread in threads],
-        "host_threads": os.cpu_count(),
+        "host_threads": len(machine.allocated_threads()) or os.cpu_count(),
+        "cpu_quota": mpirun.cpu_quota(),
         "sits_on": sits_on(),
         "blas": thread_pinning.pools(),
         "mpi": mpi(world),

@@ -56,7 +56,7 @@ def memory(world: Collectives, seconds: float, free_mb: int | None) -> dict[str,
     most = 4 * TRIAD if free_mb is None else free_mb * 10**6 // (2 * 3 * np.dtype(float).itemsize)
     alone = _triad(seconds, min(4 * TRIAD, most)) if world.rank == 0 else 0.0  # alone it has all of the caches
     world.barrier()
-    together = -_largest(world, -_triad(seconds, min(TRIAD, most // (os.cpu_count() or 1))))
+    together = -_largest(world, -_triad(seconds, min(TRIAD, most // min(os.cpu_count() or 1, world.size))))
     return {"alone": round(_largest(world, alone), 2), "together": round(together, 2)}
 
 

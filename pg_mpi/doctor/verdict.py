@@ -94,9 +94,10 @@ def _seats(host: str, members: list[Facts]) -> Iterator[Finding]:
         return
     cores = {core for rank in members for core in rank["cores"]}
     threads = {thread for rank in members for thread in rank["threads"]}
-    if len(members) > max(len(threads), members[0]["host_threads"]):
-        text = f"{host}: {len(members)} ranks on {members[0]['host_threads']} hardware threads ({len(cores)} cores)"
-        yield Finding("oversubscribed", True, text, f"start at most {len(cores)} ranks on {host}")
+    usable = min(max(len(threads), members[0]["host_threads"]), members[0]["cpu_quota"] or len(members))
+    if len(members) > usable:
+        text = f"{host}: {len(members)} ranks on {usable} hardware threads ({len(cores)} cores)"
+        yield Finding("oversubscribed", True, text, f"start at most {min(len(cores), usable)} ranks on {host}")
     elif without := _unseated(members, "threads"):
         held = ", ".join(f"rank {rank['rank']} may use only {spell(rank['threads'])}" for rank in without[:4])
         seats = len(members) - len(without)
@@ -160,6 +161,7 @@ def _busy(host: str, members: list[Facts]) -> Iterator[Finding]:
 def _idle(host: str, members: list[Facts]) -> Iterator[Finding]:
     """Find cores of the allocation without a rank."""
     cores = len({core for rank in members for core in rank["allocated_cores"]})
+    cores = min(cores, members[0]["cpu_quota"] or cores)
     if cores > len(members):
         text = f"{host}: no rank on {cores - len(members)} of the {counted(cores, 'core')} that this job has there"
         yield Finding("idle", False, text, f"start {cores} ranks on {host}, or ask for fewer cores")

@@ -89,6 +89,8 @@ def _prepare_streams() -> None:
 def _report_error(world: World, error: BaseException) -> int:
     """Print an error and return its exit code, if all ranks raise it; else end the whole job."""
     line = reportable(error)
+    if isinstance(error, KeyboardInterrupt) and world.size == 1:
+        return 128 + signal.SIGINT
     if line is None:
         _die(world, error)
     together = world.size == 1 or line.agreed

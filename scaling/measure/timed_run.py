@@ -6,6 +6,7 @@ All times are the trainer's own (``pg_mpi/learning/phases.py`` and ``throughput.
 
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pg_mpi.mpi.launch.launcher import kill_session
 from pg_mpi.mpi.launch.mpirun import launcher_for, mpirun_command, start_command
 
 USAGE = 2
+WHOLE = "stopped: the walltime budget"  # what a run prints that ended as planned, not by a signal
 PATIENCE = 180.0  # seconds beyond its budget after which a job is killed
 #: Metrics averaged over updates, weighted by duration.
 MEANS = ("cpu_util", "gflops")
@@ -43,8 +45,8 @@ def trained(ranks, flags, seconds, launcher="mpirun", nodes=None, keep=None):
         said = [text.partition("pg_mpi: error: ")[2] for text in errors.splitlines() if "pg_mpi: error: " in text]
         if code == USAGE and said:
             raise UsageError(said[0])
-        if code and "stopped: " not in output:  # launchers may change the code, and an error may have that of a stop
-            raise RunError(said[0] if said else f"exit code {code}\n{errors.strip()}".strip())
+        if code and WHOLE not in output:  # launchers may change the code, and an error may have that of a stop
+            raise RunError(said[0]) if said else failure(code, errors)
         yield folder
         if keep:
             shutil.rmtree(keep, ignore_errors=True)
@@ -75,6 +77,15 @@ def run(line, limit=None, show_errors=False):
                 raise RunError(f"killed after {limit:g} s without an end") from None
             raise
     return job.returncode, output, errors
+
+
+def failure(code, errors):
+    """The ``RunError`` of a job: one line, with the exception or else the last line of ``errors``, printed before."""
+    lines = errors.strip().splitlines()
+    if len(lines) > 1:
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)] or lines
+    return RunError(": ".join([f"exit code {code}", *(line[:300] for line in raised[-1:])]))
 
 
 def result_of(ranks, module, argv):

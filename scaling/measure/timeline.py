@@ -12,6 +12,7 @@ from pg_mpi.files.trace_file import PLAY
 from scaling import cli
 from scaling.pictures import timeline
 
+MOST = 32  # ranks that are listed and drawn
 SHOWN = 3  # updates of the picture, after the first one, which includes the start-up
 
 
@@ -42,14 +43,23 @@ def main(argv):
     result = {"merged": place, **summary(events)}
     write_json(place, {"displayTimeUnit": "ms", "traceEvents": events}, indent=None)
     print(f"{result['ranks']} ranks, {result['updates']} updates, {len(events):,} events: {place}")
-    for rank, (share, longest) in enumerate(zip(result["wait_share"], result["longest"])):
-        played = f"played longest in {longest} of {result['updates']} updates"
-        print(f"  rank {rank}: waits {share:.1%} of the time; {played}")
+    ranks = extremes(result["wait_share"])
+    for rank in ranks:
+        played = f"played longest in {result['longest'][rank]} of {result['updates']} updates"
+        print(f"  rank {rank}: waits {result['wait_share'][rank]:.1%} of the time; {played}")
+    if left := result["ranks"] - len(ranks):
+        print(f"  {left} more ranks wait longer than {MOST // 2} of these, and shorter than the others")
     if args.picture:
-        picture(timeline.draw_trace, args.picture, events, updates)
+        picture(timeline.draw_trace, args.picture, events, updates, ranks)
     if args.json:
         print(json.dumps(result))
     return 0
+
+
+def extremes(shares):
+    """Ranks to list and to draw: all, or of more than ``MOST`` those that wait least and most."""
+    order = sorted(range(len(shares)), key=shares.__getitem__)
+    return sorted(order if len(order) <= MOST else order[: MOST // 2] + order[-MOST // 2 :])
 
 
 def merge(run):

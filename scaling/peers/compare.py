@@ -75,19 +75,23 @@ def train(name, args):
     python = ENVIRONMENTS / peer.environment / "bin" / "python"
     command = [python, "-m", f"scaling.peers.{peer.module}", "--seconds", str(args.seconds)]
     command += ["--seed", str(args.seed), "--out", out, *peer.flags]
-    for old in (out, out.with_suffix(".json")):
+    load, facts = busy(), out.with_suffix(".json")
+    for old in (out, facts):
         old.unlink(missing_ok=True)
-    load = busy()
     print(f"{name}: {args.seconds:g} s, other processes use {load:.2f} cores", flush=True)
-    with open(log, "w", encoding="utf-8") as file:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-        status = finish(process, args.seconds + PATIENCE)
-    about = json.loads(out.with_suffix(".json").read_text()) if out.exists() else {"name": name}
-    about["busy_before"] = round(load, 2)
-    if status:
-        about["error"] = f"exit status {status}"
-        print(f"{name} failed, see {log}: {about['error']}")
-    out.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    error = "interrupted"
+    try:
+        with open(log, "w", encoding="utf-8") as file:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+            status = finish(process, args.seconds + PATIENCE)
+        error = f"exit status {status}" if status else None
+    finally:
+        about = json.loads(facts.read_text()) if facts.exists() else {"name": name}
+        about["busy_before"] = round(load, 2)
+        if error:
+            about["error"] = error
+            print(f"{name} failed, see {log}: {error}")
+        facts.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     return status
 
 

@@ -94,20 +94,17 @@ def score(run, args):
     last = timed_run.read_metrics(run)[-1]
     settings, began = read_start(run)
     kept = {key: last[key] for key in ("wall_s", "env_steps", "games", "return_mean", "sps_total", "ranks")}
-    own = own_flags(settings)
-    scores = {
-        "trained": evaluate(args.ranks, run, "--games", str(args.played), *own),
-        "random": evaluate(args.ranks, run, "--games", str(args.played), *own, "--random"),
-    }
+    ranks, words = min(args.ranks, args.played), [str(run), "--games", str(args.played), *own_flags(settings)]
+    scores = {"trained": evaluate(ranks, *words), "random": evaluate(ranks, *words, "--random")}
     return {"mpi": began["mpi"], **kept, **scores}
 
 
-def evaluate(ranks, run, *words):
+def evaluate(ranks, *words):
     """Scores of full games by ``pg_mpi.evaluate`` on some ranks: a dict. Raises ``RunError`` if it fails."""
-    command = [*mpirun_command(ranks), sys.executable, "-m", "pg_mpi.evaluate", str(run), *words, "--json"]
+    command = [*mpirun_command(ranks), sys.executable, "-m", "pg_mpi.evaluate", *words, "--json"]
     code, output, _ = timed_run.run(command, show_errors=True)
     if code:
-        raise RunError(f"exit code {code} of pg_mpi.evaluate {run}")
+        raise RunError(f"exit code {code} of pg_mpi.evaluate {words[0]}")
     reply = json.loads(output.splitlines()[-1])
     return {key: reply[key] for key in ("mean", "median", "ci95", "games", "length_mean")}
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pg_mpi.config.errors import RunError, UsageError
+from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import integer, spans
 from pg_mpi.files.atomic_file import drop_torn_line
 from pg_mpi.files.csv_table import make_folder
@@ -46,7 +46,7 @@ def parser():
     cli.add_option(p, "--seeds", None, spans, "numbers or ranges with commas", "0-2")
     cli.add_option(p, "--steps", None, integer(), "agent steps of each run", "5e5")
     cli.add_option(p, "--ranks", "N", integer(), "one run at a time, on N ranks (default: one process per core)")
-    p.add_argument("--out", default="scaling/results/search.jsonl", help="results file")
+    p.add_argument("--out", default="runs/search.jsonl", help="results file")
     p.add_argument("--table", action="store_true", help="only print the tables of the existing results")
     p.add_argument("--picture", metavar="PNG", help="also draw the curves (extra: plot)")
     return p
@@ -158,8 +158,8 @@ class Run:
         with self._folder as folder:
             code, timed = self.process.returncode, "--max-walltime" in self.job["flags"]
             output = Path(folder, "output").read_text(encoding="utf-8", errors="replace")
-            if code and not (timed and "stopped: " in output):
-                raise RunError(f"exit code {code}: {output[-500:]}")
+            if code and not (timed and timed_run.WHOLE in output):
+                raise timed_run.failure(code, output[-2000:])
             result = summary(Path(folder, "run"))
             return self.job | result | {"command": result["command"].replace(f"{folder}/", "")}
 
@@ -170,11 +170,15 @@ class Run:
 
 
 def read_results(out):
-    """Read the lines of a results file, none if it does not exist. Raises ``UsageError`` if it is damaged."""
+    """Read the lines of a results file, none if it does not exist. Raises ``UsageError`` if one is no result."""
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     try:
-        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
-    except ValueError:
-        raise UsageError(f"{out} is damaged: a line of it is not JSON") from None
+        results = [dict(json.loads(line)) for line in lines]
+    except (ValueError, TypeError):
+        results = [{}]
+    if not all({"name", "flags", "seed", "steps", "curve", "end"} <= result.keys() for result in results):
+        raise UsageError(f"{out} is damaged: a line of it is not a result of this command")
+    return results
 
 
 def grouped(results):
@@ -205,13 +209,14 @@ def table(groups):
 def score_at(result, mark):
     """Mean of the last 100 games after ``mark`` steps of a run, interpolated: a long run's curve has points far apart.
 
-    None if it was not known yet. If the run stopped before: its last one, if that was 18.
+    None if it was not known yet. If the run ended before: its last one, if that was 18.
     """
     steps, score = (result["columns"].index(name) for name in ("env_steps", "return_mean"))
     known = [(row[steps], row[score]) for row in result["curve"] if row[score] is not None]
     if known and known[0][0] <= mark <= known[-1][0]:
         return float(np.interp(mark, *zip(*known)))
-    return result["end"]["return_mean"] if result["at_18"] and mark > result["end"]["env_steps"] else None
+    end = result["end"]
+    return end["return_mean"] if result["at_18"] and end["return_mean"] >= 18 and mark > end["env_steps"] else None
 
 
 def _mean(scores):

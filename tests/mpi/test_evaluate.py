@@ -123,6 +123,7 @@ def test_interval_is_the_normal_95_percent_interval():
     assert low == pytest.approx(scores.mean() - half, abs=0.15)
     assert high == pytest.approx(scores.mean() + half, abs=0.15)
     assert interval([4, 4, 4]) == [4.0, 4.0]
+    assert interval([4]) is None, "one game has no known spread"
 
 
 def test_help_needs_no_mpi(tmp_path):

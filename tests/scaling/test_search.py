@@ -71,7 +71,10 @@ def test_scores_are_interpolated_and_end_with_18():
     run = result("a", 70.0, None)
     scores = [search.score_at(run, mark) for mark in (50_000, 60_000, 150_000, 160_000)]
     assert scores == [None, -20.5, 18.0, None]
-    assert search.score_at(result("a", 70.0, 150.0), 160_000) == 18.0
+    reached = result("a", 70.0, 150.0)
+    assert search.score_at(reached, 160_000) == 18.0
+    reached["end"]["return_mean"] = 15.0
+    assert search.score_at(reached, 160_000) is None, "a run that had 18 and went on"
 
 
 def test_interquartile_mean_omits_a_quarter_on_each_side():
@@ -161,8 +164,9 @@ def test_bad_settings_are_refused_before_the_first_run(tmp_path, content, messag
     assert [path.name for path in tmp_path.iterdir()] == ["try.json"]
 
 
-def test_damaged_results_are_refused(tmp_path):
-    (tmp_path / "out.jsonl").write_text('{"name": ')
+@pytest.mark.parametrize("line", ['{"name": ', '{"update": 1, "env_steps": 128}', "[1]"])
+def test_damaged_and_other_results_are_refused(tmp_path, line):
+    (tmp_path / "out.jsonl").write_text(line)
     assert "out.jsonl is damaged" in refusal(search.main, "x", "--table", "--out", tmp_path / "out.jsonl")
 
 

@@ -32,6 +32,17 @@ def test_metrics_after_the_warmup():
     assert found["phase_share"] == {"wait": 0.25, "other": 0.75} and found["phase_max_share"] == {"wait": 0.5}
 
 
+def test_error_of_a_job_is_one_line(capsys):
+    traceback = 'Traceback (most recent call last):\n  File "x.py", line 3\nnumpy.exceptions.AxisError: axis 2'
+    error = timed_run.failure(1, f"{traceback}\nmpirun detected that a process ended\n")
+    assert str(error) == "exit code 1: numpy.exceptions.AxisError: axis 2"
+    assert traceback in capsys.readouterr().err
+    assert (
+        str(timed_run.failure(9, "killed\n")) == "exit code 9: killed"
+        and str(timed_run.failure(9, "")) == "exit code 9"
+    )
+
+
 def test_efficiency_is_of_median_speeds_per_rank():
     def result(ranks, sps):
         return dict.fromkeys(efficiency.NUMBERS, 0.0) | {

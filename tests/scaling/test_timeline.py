@@ -5,7 +5,7 @@ import json
 import pytest
 from jobs import STEPS, metrics, printed, refusal, tool, train
 
-from scaling.measure.timeline import main
+from scaling.measure.timeline import extremes, main
 
 CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
 
@@ -68,6 +68,13 @@ def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):
     ):
         path.write_bytes(content)
         assert message in refusal(main, "run")
+
+
+def test_only_the_ranks_that_wait_least_and_most_are_shown():
+    assert extremes([0.3, 0.1, 0.2]) == [0, 1, 2]
+    shares = [(rank * 7919 % 100_000) / 1e5 for rank in range(100_000)]  # all different
+    shown = [shares[rank] for rank in extremes(shares)]
+    assert sorted(shown) == [*(k / 1e5 for k in range(16)), *(k / 1e5 for k in range(99_984, 100_000))]
 
 
 def test_run_without_the_trace_flag_is_refused(tmp_path):

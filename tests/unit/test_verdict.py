@@ -21,6 +21,7 @@ def rank(number, threads, host="n1", **changes):
         "threads": list(threads),
         "cores": list(threads),
         "host_threads": 4,
+        "cpu_quota": None,
         "sits_on": threads[0],
         "blas": [{"api": "openblas", "version": "0.3.31", "threads": 1, "file": "/env/libopenblas.so"}],
         "mpi": {
@@ -87,6 +88,7 @@ WRONG = {
     ),
     "two threads on one core": ([rank(0, [0], blas=pool(2))], "threads"),
     "more ranks than hardware threads": ([rank(n, range(4)) for n in range(5)], "oversubscribed"),
+    "more ranks than a quota allows": (bound(0, 1, 2, 3, cpu_quota=2), "oversubscribed"),
     "two ranks on one core": (bound(1, 1), "shared"),
     "three on two, one of them free": ([rank(0, [0]), rank(1, [0]), rank(2, range(4))], "shared"),
     "sibling threads": ([changed(rank(n, [n]), cores=[0]) for n in (0, 1)], "siblings"),
@@ -188,6 +190,7 @@ def test_cores_without_a_rank_are_a_note():
         ("idle", False, "n1: no rank on 2 of the 4 cores that this job has there")
     ]
     assert names(bound(0, 1, allocated_cores=[0, 1])) == ([], [])
+    assert names(bound(0, 1, allocated_cores=[0, 1, 2, 3], cpu_quota=2)) == ([], [])
 
 
 def test_tcp_beside_a_fast_network_is_a_fault():

@@ -117,13 +117,18 @@ def find_mpirun() -> str:
     )
 
 
+def cpu_quota() -> int | None:
+    """Number of processors whose time a container's quota allows, at least 1; None without a quota."""
+    with contextlib.suppress(ValueError):  # no such file, or "max": no quota
+        quota, period = map(int, content("/sys/fs/cgroup/cpu.max").split())
+        return max(1, quota // period)
+    return None
+
+
 def usable_threads() -> int:
     """Number of hardware threads that this process may use, at most a container's CPU quota."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(ValueError):  # no such file, or "max": no quota
-        quota, period = map(int, content("/sys/fs/cgroup/cpu.max").split())
-        threads = max(1, min(threads, quota // period))
-    return threads
+    return min(threads, cpu_quota() or threads)
 
 
 def usable_cores() -> int:

@@ -51,7 +51,7 @@ def main(argv):
     """Measure and report. Returns the exit code."""
     args, *_ = prepare(argv)
     facts = cli.claim(args.out, "ceiling.json", "scaling.measure.ceiling", argv)
-    measured = timed_run.result_of(args.ranks, "scaling.measure.ceiling.ranks", argv)
+    measured = timed_run.result_of(args.ranks, "scaling.measure.ceiling.ranks", [*argv, f"--ranks={args.ranks}"])
     result = {
         **breakdown.summary(measured.pop("speeds"), args.ranks),
         **{name: getattr(args, name) for name in ("ranks", "preset", "seconds", "repeats")},

@@ -21,13 +21,14 @@ def table(result):
     """Format the prediction as text."""
     costs = result["costs"]
     us = {name: 1e6 * seconds for name, seconds in costs.items() if name.endswith("_s")}
-    lengths = costs["lengths"]
+    lengths, games = costs["lengths"], "no game ended"
+    if lengths:
+        games = f"games of {min(lengths):,.0f} to {max(lengths):,.0f} steps, mean {sum(lengths) / len(lengths):,.0f}"
     lines = [
         f"measured on {costs['ranks']} ranks: a step {us['play_s']:.0f} us (noise {costs['noise']:.1%}), a sample and "
         f"epoch {us['sample_s']:.1f} us, a minibatch {us['call_s']:.1f} us, a MB of its exchange "
         f"{1e6 * us['byte_s']:.1f} us and in the optimizer {1e6 * us['step_s']:.1f} us, an update "
-        f"{us['round_s'] / 1000:.1f} ms more on rank 0; games of {min(lengths):,.0f} to {max(lengths):,.0f} steps, "
-        f"mean {sum(lengths) / len(lengths):,.0f}",
+        f"{us['round_s'] / 1000:.1f} ms more on rank 0; {games}",
         f"network: {result['network']}; memory of a node: {result['memory_gb_s']:.0f} GB/s",
         "",
         f"{'ranks':>9}{'steps/s':>14} {'efficiency':>12}{'waiting':>9}{'allreduce':>11}{'optimizer':>11}{'saves':>7}"

@@ -10,7 +10,6 @@ import statistics
 import sys
 from pathlib import Path
 
-from pg_mpi.config.errors import RunError
 from pg_mpi.config.parsers import integer
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.launch.mpirun import usable_threads
@@ -64,7 +63,7 @@ def compare(ranks, flags, steps):
         line = [sys.executable, "-m", "scaling.model.virtual.train", *own, *flags, "--run-dir", str(beside)]
         code, _, errors = timed_run.run(line, limit=PATIENCE)
         if code:
-            raise RunError(f"virtual ranks: exit code {code}\n{errors.strip()}")
+            raise timed_run.failure(code, errors)
         runs = {"real": _read(folder), "virtual": _read(beside)}
     row = {f"{kind}_{name}": run[name] for name in ("s", "sps", "wait", "allreduce") for kind, run in runs.items()}
     return {**row, "same_weights": runs["real"]["theta"] == runs["virtual"]["theta"]}
