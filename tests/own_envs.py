@@ -329,3 +329,10 @@ class Simulator(Base):
     def close(self):
         self.process.terminate()
         self.process.join()
+
+
+class BrokenSimulator(Simulator):
+    """``reset`` raises after the process was started."""
+
+    def reset(self, *, seed=None, options=None):
+        raise RuntimeError("no licence")

@@ -8,7 +8,7 @@ class Rows:
 
     def __init__(self, scene):
         self._background = scene.backgrounds[0]
-        self.size = 2 * len(self._background)
+        self.size = np.prod((2, len(self._background)))  # a numpy integer
         self._previous = 0
 
     def start(self, screen):

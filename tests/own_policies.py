@@ -31,6 +31,14 @@ class NanOutputs(Linear):
         return outputs * np.nan if self.theta.any() else outputs
 
 
+class NeedsRows(Linear):
+    """The highest output of the batch is subtracted, which needs a batch."""
+
+    def forward(self, observations):
+        outputs = super().forward(observations)
+        return outputs - 0 * outputs.max(axis=0)
+
+
 class BrokenInit(Linear):
     """The constructor raises."""
 

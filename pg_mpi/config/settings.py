@@ -224,6 +224,8 @@ class TrainConfig:
             raise UsageError("--replay depends on the number of ranks: leave --reproducible out")
         if own and self.replay:
             raise UsageError("--replay needs an Atari game and the built-in policy: leave it out")
+        if self.replay and self.rewards == "scaled":
+            raise UsageError("--replay stores returns, and --rewards scaled changes their scale: give sign or raw")
         if self.min_ranks > ranks:
             raise UsageError(f"--min-ranks {self.min_ranks} is more than the {ranks} ranks there are: give fewer")
         rollout = ranks * self.envs_per_rank * self.num_steps

@@ -162,7 +162,7 @@ class AtariGame:
     def restore(self, state: bytes) -> bool:
         """Continue from ``state`` bit for bit; return True. ``screen`` is stale until the next ``step``."""
         try:
-            self._last = state[0]
+            self._last = ale_py.Action(state[0]).value  # the emulator ends the process for an unknown one
             self._settle(ale_py.ALEState(state[1:]))
             return True
         except (SystemError, ValueError, RuntimeError, TypeError, IndexError) as error:

@@ -43,10 +43,6 @@ class AtariSpec:
         """Return the number of inputs."""
         return registry.make_encoder(config.features, self.scene).size
 
-    def origin(self, config: TrainConfig) -> tuple[()]:
-        """Return (): active inputs are not normalised."""
-        return ()
-
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> AtariGame:
         """Create an emulator with a new game. Takes 0.1 to 0.25 s, nearly all of it for colours that are not used."""
         version = config.mode, config.difficulty
@@ -97,6 +93,8 @@ def make_spec(config: TrainConfig) -> AtariSpec:
 def restored(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> AtariSpec:
     """Restore an ``AtariSpec`` from a checkpoint. Raises ValueError, KeyError or TypeError for malformed data."""
     codes = [int(code) for code in facts["codes"]]
+    if not set(codes) <= set(action_set.CODES.values()):
+        raise ValueError(f"unknown action codes: {codes}")
     backgrounds = np.asarray(arrays["backgrounds"], dtype=np.uint8)
     count, height, width = backgrounds.shape
     if not count or height not in HEIGHTS or width != WIDTH:

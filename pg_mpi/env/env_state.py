@@ -18,11 +18,6 @@ class Opaque(TypeError):
     """A value that is not plain data."""
 
 
-def pack(env: Any) -> bytes:
-    """Return the plain attributes of an environment and of those that it wraps, as bytes."""
-    return json.dumps(plain(env)).encode()
-
-
 def plain(env: Any) -> list[dict[str, Any]]:
     """Return the plain attributes of an environment and of those that it wraps, the outermost first, as for JSON."""
     layers = []
@@ -38,12 +33,17 @@ def plain(env: Any) -> list[dict[str, Any]]:
 
 
 def unpack(env: Any, state: bytes) -> None:
-    """Set the attributes from ``pack``. Raises ValueError, KeyError, TypeError or AttributeError if malformed."""
+    """Set the attributes from ``plain`` as JSON, and delete plain ones that it lacks: they were set later.
+
+    Raises ValueError, KeyError, TypeError or AttributeError if malformed.
+    """
     saved = json.loads(state)
     layers = _layers(env)
     if len(saved) != len(layers):
         raise ValueError(f"the saved state has {len(saved)} layers, the environment has {len(layers)}")
-    for layer, found in zip(layers, saved):
+    for layer, found, now in zip(layers, saved, plain(env)):
+        for name in now.keys() - found.keys():
+            delattr(layer, name)
         for name, value in found.items():
             # an attribute that is first set during a game has the value of the class, if any, until then
             before = vars(layer).get(name, inspect.getattr_static(type(layer), name, None))

@@ -94,7 +94,10 @@ class GymEnv:
         return json.dumps(layers).encode() if (layers := self._plain_layers()) else b""
 
     def restore(self, state: bytes) -> bool:
-        """Continue from ``state`` bit for bit; return True. If it is empty, start a new game and return False."""
+        """Continue from ``state`` bit for bit; return True. If it is empty, start a new game and return False.
+
+        ``screen`` is stale until the next ``step``.
+        """
         if not state or not (self.own_state or self._plain_layers()):
             self.reset()
             return False
@@ -117,8 +120,7 @@ class GymEnv:
 
     def close(self) -> None:
         """Close the windows and processes of the environment."""
-        if callable(getattr(self._env, "close", None)):
-            self._env.close()
+        close(self._env)
 
     def _result(self, answer: Any, verb: str, count: int) -> Sequence[Any]:
         """Return the result of ``verb``. Raises ``RunError`` if it does not have ``count`` items."""
@@ -187,6 +189,12 @@ class VectorEncoder:
             raise ValueError(f"the saved observation has {len(state)} bytes, not {4 * self.size}")
         self._now = np.frombuffer(state, dtype=np.float32)
         return self._now
+
+
+def close(env: Any) -> None:
+    """Close an environment, if it can be closed."""
+    if callable(getattr(env, "close", None)):
+        env.close()
 
 
 def _short(value: object) -> str:

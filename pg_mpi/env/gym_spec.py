@@ -14,7 +14,7 @@ from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.env import spaces as plain_spaces
-from pg_mpi.env.gym_env import GymEnv, IdentityActions, VectorEncoder
+from pg_mpi.env.gym_env import GymEnv, IdentityActions, VectorEncoder, close
 from pg_mpi.env.spaces import Spaces, spaces_of
 from pg_mpi.features.encoder import Encoder
 
@@ -52,7 +52,7 @@ class GymSpec:
         return self.spaces.numbers
 
     def origin(self, config: TrainConfig) -> NDArray[np.float32]:
-        """Return an example of an observation, float32 (n,)."""
+        """Return a typical observation, float32 (n,), for the running mean to start from."""
         with contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:
             return game.screen
 
@@ -64,9 +64,13 @@ class GymSpec:
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> GymEnv:
         """Create an environment with a new game. ``film``: whether it renders images."""
         env = make(self.env_id, film)
-        if spaces_of(env, self.env_id) != self.spaces:
-            raise UsageError(f"the spaces of {self.env_id} have changed since the run began")
-        return GymEnv(self.env_id, env, self.spaces, rng, config.squash, self.kept)
+        try:
+            if spaces_of(env, self.env_id) != self.spaces:
+                raise UsageError(f"the spaces of {self.env_id} have changed since the run began")
+            return GymEnv(self.env_id, env, self.spaces, rng, config.squash, self.kept)
+        except BaseException:
+            close(env)  # its processes would keep this one from exiting
+            raise
 
     def make_encoder(self, config: TrainConfig) -> Encoder:
         """Create an encoder of the environment's observations."""
@@ -115,8 +119,7 @@ def _spaces(env_id: str) -> Spaces:
     try:
         return spaces_of(env, env_id)
     finally:
-        if callable(getattr(env, "close", None)):
-            env.close()
+        close(env)
 
 
 def restored(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> GymSpec:
@@ -155,10 +158,8 @@ def _can_be_kept(known: GymSpec, config: TrainConfig) -> bool:
     Raises what the environment itself raises, and what its own ``state`` and ``restore`` raise.
     """
     with contextlib.ExitStack() as stack:
-        games = [known.make_game(config, stream(0, CALIBRATION, env)) for env in range(3)]
-        for game in games:
-            stack.callback(game.close)
-        one, used, fresh = games
+        streams = [stream(0, CALIBRATION, env) for env in range(3)]
+        one, used, fresh = (stack.enter_context(contextlib.closing(known.make_game(config, rng))) for rng in streams)
         before, there, after = TRIAL
         _play_randomly(one, known.spaces, before, stream(0, CALIBRATION, 3))
         _play_randomly(used, known.spaces, there, stream(0, CALIBRATION, 4))

@@ -65,9 +65,6 @@ class EnvSpec(Protocol):
     def inputs(self, config: TrainConfig) -> int:
         """The size of an observation: how many inputs may be active, or how many numbers there are."""
 
-    def origin(self, config: TrainConfig) -> NDArray[np.float32] | tuple[()]:
-        """A typical observation, float32 (n,), for the running mean to start from; empty for active inputs."""
-
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> Environment:
         """A new environment with a new game. ``film``: whether ``rgb`` will be called."""
 

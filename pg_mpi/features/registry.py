@@ -54,7 +54,7 @@ class CheckedEncoder:
     def __init__(self, name: str, encoder: Encoder) -> None:
         self._name, self._encoder = name, encoder
         self.size = encoder.size
-        if not isinstance(self.size, int) or self.size < 1:
+        if not isinstance(self.size, (int, np.integer)) or self.size < 1:
             raise RunError(f"--features {name}: size must be a whole number of at least 1, not {self.size!r}")
 
     def start(self, screen: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from pg_mpi.learning.gradient_source import GradientSource, RankState, State
 from pg_mpi.learning.optimizer_steps import make_step
 from pg_mpi.learning.parameter_store import ParameterStore
 from pg_mpi.learning.phases import PhaseTimer
-from pg_mpi.learning.reproducible_sum import on_grid, summed
+from pg_mpi.learning.reproducible_sum import summed
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.schedule import Plan
 from pg_mpi.learning.update_buffers import UpdateBuffers
@@ -71,8 +71,8 @@ class Learner:
         Args:
             groups: this rank's.
             plan: see ``schedule.plan``.
-            confirm: called after the last exchange, before the policy changes. If it raises, only the counters have
-                changed; ``restore(kept)`` resets them.
+            confirm: called after the last exchange, before the policy changes. If it raises, only the counters, which
+                ``restore(kept)`` resets, and random streams have changed.
 
         Returns:
             dict of learning metrics, equal on all ranks.
@@ -154,8 +154,6 @@ class Learner:
         norm, exact = self.policy.norm, self._config.reproducible
         if norm is None:
             return None
-        sums = np.zeros_like(norm.state)
-        for t in (trajectory for group in groups for trajectory in group.trajectories):
-            one = norm.sums(self.policy.numbers(t), discounted_returns(t.rewards, t.ends, self._config.gamma))
-            sums += on_grid(one) if exact else one
-        return summed(self._world, sums, exact)
+        played = (trajectory for group in groups for trajectory in group.trajectories)
+        returns = ((t, discounted_returns(t.rewards, t.ends, self._config.gamma)) for t in played)
+        return summed(self._world, (norm.sums(self.policy.numbers(t), found) for t, found in returns), exact)

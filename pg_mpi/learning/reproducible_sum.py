@@ -19,11 +19,12 @@ from pg_mpi.config.errors import RunError, agreed
 from pg_mpi.mpi.interface import Collectives
 
 #: ``FINE`` (gradients): multiples of 6e-11, exact up to 5e5. ``COARSE`` (all else): multiples of 1e-6, up to 9e9.
-FINE, COARSE = 34, 20
+#: ``REST`` (what ``COARSE`` leaves): multiples of 6e-17, exact for a million terms.
+FINE, COARSE, REST = 34, 20, 54
 
 
 def too_large(sums: Any, limit: float) -> bool:
-    """Whether sums of numbers on a grid are, or may have been on the way, too large for it."""
+    """Whether sums of numbers on a grid are too large for it."""
     return bool(np.max(np.abs(sums), initial=0.0) >= limit)
 
 
@@ -39,12 +40,27 @@ def check(sums: Any) -> None:
         refuse(COARSE)
 
 
-def summed(world: Collectives, sums: NDArray[np.float64], exact: bool) -> NDArray[np.float64]:
-    """Sum over ranks, in place, and ``check`` sums that shall be exact. Collective: every rank must call this."""
+def split(values: Any) -> NDArray[np.float64]:
+    """Split values into multiples of 2^-COARSE and the rest, in multiples of 2^-REST: (2, ...)."""
+    coarse = on_grid(values)
+    with np.errstate(invalid="ignore"):  # infinite values
+        return np.stack([coarse, on_grid(values - coarse, REST)])
+
+
+def summed(world: Collectives, terms: Any, exact: bool) -> NDArray[np.float64]:
+    """Sum arrays of one shape over this rank's ``terms``, at least one, and over ranks.
+
+    Collective: every rank must call this.
+
+    Args:
+        exact: whether the sum must not depend on the order. Raises ``RunError`` if it is too large for that.
+    """
+    sums: Any = sum(map(split if exact else np.asarray, terms))
     world.sum_(sums)
     if exact:
         check(sums)
-    return sums
+        sums = sums.sum(axis=0)
+    return np.asarray(sums)
 
 
 def to_units(values: Any, bits: int, out: Any = None) -> Any:

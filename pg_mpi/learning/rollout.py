@@ -1,6 +1,6 @@
 """The rollout: envs and a network → trajectories. The hot loop.
 
-``Env`` replaces an emulator that raises an exception: the game ends there, and what it recorded is kept.
+``Env`` replaces an emulator that raises an exception in a step: the game ends there, and what it recorded is kept.
 """
 
 import math

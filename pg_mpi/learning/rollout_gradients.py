@@ -8,7 +8,7 @@ import numpy as np
 from pg_mpi.learning.batch import Batch
 from pg_mpi.learning.batch_source import BatchSource
 from pg_mpi.learning.gradient_source import Step
-from pg_mpi.learning.reproducible_sum import on_grid, summed
+from pg_mpi.learning.reproducible_sum import summed
 from pg_mpi.learning.sample_groups import ALL, Chosen, SampleGroup
 from pg_mpi.learning.update_buffers import UpdateBuffers
 from pg_mpi.mpi.interface import Collectives
@@ -71,8 +71,10 @@ class Clipped(RoundSource):
     def _add_gradient(self, batch: Batch, chosen: Chosen, buffers: UpdateBuffers) -> int:
         """Add the gradient of the chosen samples to the buffers; returns their number."""
         policy, config = self._policy, self._config
-        x = batch.x if chosen is ALL else batch.x[chosen]  # ALL would copy
         actions = batch.actions[chosen]
+        if not len(actions):  # custom policies need not know empty batches
+            return 0
+        x = batch.x if chosen is ALL else batch.x[chosen]  # ALL would copy
         outputs, hidden = policy.forward(buffers.theta, x)
         values, old = outputs[:, -1], batch.log_probs[chosen]
         batch.values[chosen] = values
@@ -96,14 +98,11 @@ def standardise_over_ranks(batches: Sequence[Batch], world: Collectives, exact: 
     Args:
         exact: whether sums must not depend on their order.
     """
-    whole = on_grid if exact else np.asarray
-    n = sum(len(batch.advantages) for batch in batches)
-    one = sum(whole(batch.advantages.sum(dtype=np.float64)) for batch in batches)
-    rewarded = sum(batch.rewarded for batch in batches)
-    total = summed(world, np.array([n, one, rewarded], dtype=np.float64), exact)
-    mean = total[1] / total[0]
-    two = sum(whole(((batch.advantages - mean) ** 2).sum(dtype=np.float64)) for batch in batches)
-    squares = summed(world, np.array([two], dtype=np.float64), exact)
-    deviation = np.sqrt(squares[0] / total[0]) + 1e-8 if total[2] else np.inf
+    sums = [np.array([len(b.advantages), b.advantages.sum(dtype=np.float64), b.rewarded]) for b in batches]
+    n, total, rewarded = summed(world, sums, exact)
+    mean = total / max(n, 1)
+    away = [((b.advantages - mean) ** 2).sum(dtype=np.float64, keepdims=True) for b in batches]
+    squares = summed(world, away, exact)[0]
+    deviation = np.sqrt(squares / max(n, 1)) + 1e-8 if rewarded else np.inf
     for batch in batches:
         batch.standardise(mean, deviation)

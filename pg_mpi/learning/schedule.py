@@ -41,7 +41,7 @@ def plan(config: TrainConfig, samples: int, anneal_steps: float = 0.0) -> Plan:
     if whole_games(config):  # one step along the gradient of all games
         return Plan(1, anneal, anneal, samples)
     count = min(max(1, round(samples / config.minibatch_size)), config.max_minibatches)
-    growth = samples / (count * config.minibatch_size)
+    growth = max(samples, 1) / (count * config.minibatch_size)
     factor = min(FASTEST, math.sqrt(growth))
     return Plan(count, anneal, anneal * factor, samples * factor**2 / growth)
 

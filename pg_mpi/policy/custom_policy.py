@@ -52,7 +52,7 @@ class CustomPolicy:
     ) -> None:
         self._name = f"policy {type(function).__name__}"
         self.theta = self._checked(getattr(function, "theta", None))
-        self.distribution, self.actions, self.norm = head, head.outputs, norm
+        self.distribution, self.norm = head, norm
         self._function, self._inputs, self._sparse, self._scales = function, inputs, sparse, scales
         self._holds: Floats | None = None  # the array that was last copied to the function
 
@@ -124,8 +124,8 @@ class CustomPolicy:
         return self._stacked([seen for trajectory in trajectories for seen in trajectory.seen])
 
     def numbers(self, trajectory: Any) -> Floats:
-        """Return the observations to normalise: float32 (n, inputs), or (n, 0) for active inputs."""
-        if self._sparse:
+        """Return the observations to normalise: float32 (n, inputs), or (n, 0) if they are not."""
+        if not self._scales:
             return np.empty((trajectory.length, 0), dtype=np.float32)
         return np.array(trajectory.seen, dtype=np.float32).reshape(trajectory.length, self._inputs)
 

@@ -45,14 +45,12 @@ class Policy(Protocol):
     Attributes:
         theta: flat float vector of all parameters, (P,).
         rows: number of parameter rows; 0 if every update changes all parameters.
-        actions: number of actions, or of the distribution's outputs.
         distribution: of actions.
         norm: of observations and rewards, or None.
     """
 
     theta: Floats
     rows: int
-    actions: int
     norm: RunningNorm | None
 
     @property

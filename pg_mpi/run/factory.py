@@ -38,7 +38,8 @@ def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:
     make = MLP if config.policy == "usual" else own_policy(config)
     inputs = env_spec.inputs(config)
     scales = config.normalise and not env_spec.sparse and not cast(Any, env_spec).spaces.states  # one-hot is unscaled
-    norm = RunningNorm(env_spec.origin(config)) if scales or config.rewards == "scaled" else None
+    origin = cast(Any, env_spec).origin(config) if scales else ()
+    norm = RunningNorm(origin) if scales or config.rewards == "scaled" else None
     function = make(inputs, head.outputs, free, stream(config.seed, WEIGHTS), config.hidden)
     return CustomPolicy(function, head, inputs, env_spec.sparse, norm, scales)
 

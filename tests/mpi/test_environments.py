@@ -84,6 +84,14 @@ def test_custom_policy_plays_atari(tmp_path, monkeypatch):
     assert metrics(tmp_path)[-1]["approx_kl"] > 0
 
 
+def test_custom_policy_gets_no_empty_batch(tmp_path, monkeypatch):
+    """An env's two steps are in two of eight minibatches."""
+    monkeypatch.chdir(tmp_path)
+    flags = [*CARTPOLE, "--policy", "own_policies:NeedsRows", "--reproducible", True, "--envs-per-rank", 8]
+    train_here(*flags, "--sync", "steps", "--num-steps", 2, "--minibatch-size", 2, "--total-timesteps", 64)
+    assert metrics(tmp_path)[-1]["exchanges"] == 4 * 2 * 8
+
+
 FEATURES = ["--sync", "steps", "--num-steps", 64, "--minibatch-size", 64, "--features"]
 
 

@@ -248,6 +248,9 @@ def test_processes_of_an_environment_end_with_the_run(tmp_path):
         run([*line, "--total-timesteps", "2000"], tmp_path, code=0)
     finally:
         end(process)
+    other = {"own_envs:Simulator": "own_envs:BrokenSimulator", "run": "other"}
+    broken = [other.get(word, word) for word in line]
+    assert "cannot be used: RuntimeError: no licence" in run(broken, tmp_path, code=2).stderr
 
 
 def test_output_that_cannot_be_written_ends_the_run_with_its_exit_code(tmp_path):
@@ -277,3 +280,10 @@ def test_checkpoint_that_is_saved_during_a_start_is_resumed_from(tmp_path, monke
     start = resume.find_start(*parse_train(flags), 1)
     start.folder.unlock()
     assert start.path == later and not list(tmp_path.rglob("*.damaged"))
+
+
+def test_ctrl_c_of_one_process_prints_nothing(tmp_path):
+    code = "import os, signal, time; from pg_mpi.mpi import process; process.run(lambda world, argv: main(), [], True)"
+    main = "main = lambda: os.kill(os.getpid(), signal.SIGINT) or time.sleep(9)"
+    ended = run([sys.executable, "-c", f"{main}\n{code}"], tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

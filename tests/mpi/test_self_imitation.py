@@ -66,6 +66,7 @@ def test_buffer_stores_steps_up_to_the_last_complete_return():
     [
         (["--replay", "--method", "reinforce"], "--replay needs a value function"),
         (["--replay", "--reproducible"], "leave --reproducible out"),
+        (["--replay", "--rewards", "scaled"], "give sign or raw"),
         (["--replay-size", "700"], "unknown argument --replay-size (did you mean --replay?)"),
     ],
 )

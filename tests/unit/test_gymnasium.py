@@ -69,6 +69,21 @@ def test_trial_finds_whether_the_state_can_be_saved(name, kept):
     assert spec_of(f"{MODULE}:{name}")[0].kept == kept
 
 
+@pytest.mark.parametrize("name", ["LateAttribute", "ClassDefault"])
+def test_attribute_set_since_the_state_was_saved_is_removed(name):
+    spec, config = spec_of(f"{MODULE}:{name}")
+    game, other = (spec.make_game(config, np.random.default_rng(1)) for _ in range(2))
+    for _ in range(30):
+        game.step(1), other.step(1)
+    before = game.state()
+    for _ in range(15):
+        game.step(1)
+    assert game.restore(before)
+    for _ in range(20):
+        game.step(1), other.step(1)
+        np.testing.assert_array_equal(game.screen, other.screen)
+
+
 @pytest.mark.parametrize(("name", "seen"), [("LateAttribute", 45), ("ClassDefault", 0.06)])
 def test_attribute_set_late_in_an_episode_is_saved(name, seen):
     """The attribute is set in step 40, after the trial. Until then the environment has none, or its class has it."""
@@ -236,6 +251,12 @@ def test_one_hot_observations_are_not_normalised():
     np.testing.assert_array_equal(policy._stacked([np.eye(16, dtype=np.float32)[3]]), [np.eye(16)[3]])
 
 
+def test_no_statistics_are_kept_of_observations_that_are_not_normalised():
+    spec, config = spec_of("CartPole-v1", "--normalise", "false", "--rewards", "scaled")
+    policy = factory.make_policy(config, spec)
+    assert policy.norm.state.shape == (3,), "count, mean and squares of the return"
+
+
 @pytest.mark.parametrize(("squash", "bound"), [("clip", 0.99), ("tanh", np.arctanh(0.99))])
 def test_random_actions_reach_the_bounds(squash, bound):
     spec, _ = spec_of("Pendulum-v1")
@@ -276,7 +297,7 @@ def test_pack_and_unpack_round_trip():
     holder.np_random, holder.odd = rng, np.random.Generator(np.random.MT19937(1))
     holder.space = spaces.Discrete(3)
     wrapper.env, wrapper.count = holder, 12
-    saved = env_state.pack(wrapper)
+    saved = json.dumps(env_state.plain(wrapper)).encode()
     json.loads(saved)
     expected = [holder.np_random.random(), holder.odd.random()]
     holder.values, wrapper.count, space = None, 0, holder.space

@@ -120,6 +120,10 @@ FORGED = {
     "a huge setting": lambda arrays, facts: facts["identity"].update(hidden=10**15),
     "no codes": lambda arrays, facts: facts.pop("codes"),
     "invalid codes": lambda arrays, facts: facts.update(codes="fire"),
+    "a code without an action": lambda arrays, facts: facts["codes"].__setitem__(0, 20),
+    "a last action that does not exist": lambda arrays, facts: arrays.update(
+        emulators=np.append(np.uint8(200), arrays["emulators"][1:])
+    ),
     "no counters": lambda arrays, facts: facts.update(learner={}),
     "counters of strings": lambda arrays, facts: facts["counters"].update(recent="none"),
     "a score of text": lambda arrays, facts: facts["counters"].update(recent=[["21", 100]]),

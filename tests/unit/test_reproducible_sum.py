@@ -7,8 +7,9 @@ import pytest
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch_source import BatchSource
-from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid
+from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid, summed
 from pg_mpi.learning.update_buffers import UpdateBuffers
+from pg_mpi.mpi.world import World
 
 
 def sums(terms, rng):
@@ -28,6 +29,15 @@ def test_sum_on_grid_does_not_depend_on_the_order(bits, size):
     assert len(sums(terms, rng)) > 1, "plain sums depend on the order"
     (whole,) = sums(on_grid(terms, bits), rng)
     assert whole == pytest.approx(math.fsum(terms), abs=200 * 2.0**-bits)
+
+
+def test_exact_sums_of_small_numbers_do_not_vanish():
+    """Squares of small observations and advantages, far below the coarse grid."""
+    rng = np.random.default_rng(4)
+    terms = 1e-10 * rng.random((200, 3))
+    found = {summed(World(), rng.permutation(terms), exact=True).tobytes() for _ in range(50)}
+    assert len(found) == 1
+    np.testing.assert_allclose(np.frombuffer(found.pop()), terms.sum(axis=0), rtol=1e-6)
 
 
 def test_on_grid_rounds_to_multiples_of_the_grid():

@@ -65,6 +65,12 @@ def test_sum_of_squared_learning_rates_is_the_same_on_any_number_of_envs():
     assert restored.anneal_steps == counters.anneal_steps < counters.env_steps
 
 
+def test_round_without_samples_has_a_plan():
+    """Its only step raised in the emulator."""
+    planned = plan(TrainConfig(), 0)
+    assert planned.minibatches == 1 and 0 < planned.rate < 1 and planned.progress == 0
+
+
 def test_reinforce_has_one_exchange_on_any_number_of_envs():
     planned = plan(TrainConfig(method="reinforce"), 1_048_576)
     assert (planned.minibatches, planned.rate) == (1, 1.0)
