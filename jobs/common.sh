@@ -68,10 +68,10 @@ run() {
 # Run a module of ours on all ranks of the job. What each launcher must be told is known in pg_mpi/mpi/launch/mpirun.py.
 on_all_ranks() { run "$python" -m pg_mpi.mpi.launch --launcher "$launcher" -n "$ranks" -- "$@"; }
 
-# [DAYS-]HH:MM:SS or MM:SS, as schedulers write it, in seconds; nothing for any other word.
+# [DAYS-]HH:MM:SS, MM:SS or seconds, as schedulers write it, in seconds; nothing for any other word.
 seconds() {
     local days=0 clock=$1 total=0 part
-    [[ $1 =~ ^([0-9]+-)?[0-9]+(:[0-9]+){1,2}$ ]] || return 0
+    [[ $1 =~ ^([0-9]+|([0-9]+-)?[0-9]+(:[0-9]+){1,2})$ ]] || return 0
     case $1 in *-*) days=${1%%-*} clock=${1#*-} ;; esac
     for part in ${clock//:/ }; do total=$((total * 60 + 10#$part)); done
     echo $((10#$days * 86400 + total))

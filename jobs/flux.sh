@@ -7,14 +7,14 @@ id=$(flux getattr jobid)
 # By Flux's own PMI, as MPICH does, or by PMIx, as Open MPI.
 choose_launcher() { first_that_connects --ntasks=2 'flux run' 'flux run -o pmi=pmix'; }
 
-# As MINUTES:SECONDS. Flux tells the seconds that are left, as 3599.5 or inf.
+# Flux tells the seconds that are left, as 3599.5 or inf.
 time_limit() {
     local left
     left=$(flux job timeleft) || return
     left=${left%.*}
-    if [[ $left =~ ^[0-9]+$ ]]; then left=$((left + SECONDS)); echo "$((left / 60)):$((left % 60))"; fi
+    if [[ $left =~ ^[0-9]+$ ]]; then echo $((left + SECONDS)); fi
 }
-limit=$(seconds "$(time_limit)")
+limit=$(time_limit)
 
 # Submit this script's next start, which waits until this one has ended.
 run_again() {

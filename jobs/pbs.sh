@@ -54,13 +54,10 @@ resources() {
 
 # Submit this script's next start, which waits until this one has ended.
 run_again() {
-    local value options=() more
-    value=$(resources)
-    if [ -n "$value" ]; then options+=(-l "$value"); fi
-    value=${PBS_O_QUEUE:-${PBS_QUEUE:-}}  # where it was submitted to: that may lead to queues that take no jobs themselves
-    if [ -n "$value" ]; then options+=(-q "$value"); fi
-    value=$(attribute Account_Name)
-    if [ -n "$value" ]; then options+=(-A "$value"); fi
+    local given queue account more
+    given=$(resources) account=$(attribute Account_Name)
+    queue=${PBS_O_QUEUE:-${PBS_QUEUE:-}}  # where it was submitted to: that may lead to queues that take no jobs themselves
     read -ra more <<<"${PG_MPI_QSUB:-}"
-    submit_next qsub -V -N "${PBS_JOBNAME:-pg_mpi}" -W "depend=afterany:$PBS_JOBID" "${options[@]}" "${more[@]}" "$script"
+    submit_next qsub -V -N "${PBS_JOBNAME:-pg_mpi}" -W "depend=afterany:$PBS_JOBID" ${given:+-l "$given"} \
+        ${queue:+-q "$queue"} ${account:+-A "$account"} "${more[@]}" "$script"
 }

@@ -9,12 +9,7 @@ trap 'stop USR1' USR2  # with -notify: sent before the job is killed. USR1 is se
 export PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-qrsh -inherit -nostdin -V}
 export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-qrsh -inherit -nostdin -V}
 
-# h_rt, in seconds: as MINUTES:SECONDS
-time_limit() {
-    local limit
-    limit=$(qstat -j "$JOB_ID" | sed -n 's/^hard.resource_list:.*h_rt=\([0-9]*\).*/\1/p') || return
-    if [ -n "$limit" ]; then echo "$((limit / 60)):$((limit % 60))"; fi
-}
+time_limit() { qstat -j "$JOB_ID" | sed -n 's/^hard.resource_list:.*h_rt=\([0-9]*\).*/\1/p'; }
 
 # A script that exits with 99 is put back into the queue.
 run_again() { AGAIN=99; }

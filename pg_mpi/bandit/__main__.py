@@ -90,7 +90,8 @@ def _prepare(argv: list[str]) -> tuple[argparse.Namespace, Task, list[plan.Metho
     if args.study and args.methods:
         raise UsageError("--study has methods of its own: leave --methods or --study away")
     methods = plan.study() if args.study else args.methods or list(map(plan.parse, plan.USUAL))
-    if task.runs * (abs(task.mean) + task.drift * task.steps + 10) ** 2 > MOST_SQUARES:
+    reach = abs(task.mean) + task.drift * task.steps + 10
+    if task.runs * reach * reach > MOST_SQUARES:  # reach**2 raises OverflowError
         raise UsageError("the rewards' squares would be too large for exact sums: lower --runs, --mean or --drift")
     if args.out:
         make_folder(args.out)
@@ -131,11 +132,8 @@ def _keep(args: argparse.Namespace, argv: list[str], task: Task, results: Sequen
         for step, numbers in enumerate(zip(*r.reward, *r.optimal))
     ]
     write_csv(f"{args.out}/curves.csv", *CURVES, rows, facts)
-    rows = [
-        {"method": r.method.name, "kind": r.method.kind, "value": r.method.value}
-        | {"reward": r.whole[0], "half_width": r.whole[1]}
-        for r in results
-    ]
+    columns = ("method", "kind", "value", "reward", "half_width")
+    rows = [dict(zip(columns, (r.method.name, r.method.kind, r.method.value, *r.whole))) for r in results]
     write_csv(f"{args.out}/means.csv", *STUDY, rows, facts)
     name, draw = ("study", pictures.draw_study) if args.study else ("curves", pictures.draw_curves)
     drawn = picture(draw, f"{args.out}/{name}.png", results, task)

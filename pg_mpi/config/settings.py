@@ -102,10 +102,7 @@ class TrainConfig:
         applies=ATARI,
     )
     actions: str = _setting(
-        "minimal",
-        text,
-        "minimal: the ALE's minimal set; or names, such as NOOP,RIGHT,LEFT",
-        applies=ATARI,
+        "minimal", text, "minimal: the ALE's minimal set; or names, such as NOOP,RIGHT,LEFT", applies=ATARI
     )
     hidden: int = _setting(64, integer(), "hidden units")
 
@@ -181,11 +178,7 @@ class TrainConfig:
         False,
     )
     min_ranks: int = _setting(
-        1,
-        integer(),
-        "with --elastic: checkpoint and exit 75 if fewer ranks than this are left",
-        False,
-        applies=ELASTIC,
+        1, integer(), "with --elastic: checkpoint and exit 75 if fewer ranks than this are left", False, applies=ELASTIC
     )
     track: str | None = _setting(
         None, choice("tensorboard"), "tensorboard: also write its files (extra: tensorboard)", False

@@ -77,8 +77,5 @@ def fabrics(root: Path = ROOT) -> list[dict[str, Any]]:
 
 def fabric_in_use() -> bool:
     """Whether this process has opened the device of a fast network. Ask after an exchange between hosts."""
-    try:
-        opened = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir()]
-    except OSError:
-        return False
-    return any(target.startswith(DEVICES) for target in opened)
+    # realpath does not raise for an entry that has closed, such as the descriptor of this listing
+    return any(os.path.realpath(entry).startswith(DEVICES) for entry in Path("/proc/self/fd").glob("*"))

@@ -14,7 +14,7 @@ import weakref
 from typing import IO, Any
 
 from pg_mpi.config.errors import RunError, SystemFault, system_faults, warn
-from pg_mpi.files.atomic_file import no_link
+from pg_mpi.files.atomic_file import no_link, unless_missing
 
 PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
@@ -78,13 +78,10 @@ def is_held(folder: str) -> bool:
 
     True on a file system without locks, where it cannot be known: a second trainer would end a first one.
     """
-    with system_faults(f"the lock of {folder} cannot be read"):
-        try:
-            with open(os.path.join(folder, "lock"), "rb") as file:
-                refused = _lock(file, fcntl.LOCK_SH)
-        except FileNotFoundError:
-            return False
-        return bool(refused)
+    path = os.path.join(folder, "lock")
+    with system_faults(f"the lock of {folder} cannot be read"), unless_missing(), open(path, "rb") as file:
+        return bool(_lock(file, fcntl.LOCK_SH))
+    return False
 
 
 def take_lock(folder: str, name: str, patience: float = 0.0) -> IO[str] | None:

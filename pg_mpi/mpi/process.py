@@ -14,6 +14,7 @@ from pg_mpi.config.errors import reportable
 from pg_mpi.config.parsers import Parser
 from pg_mpi.mpi.launch import launch_variables
 from pg_mpi.mpi.signals import STOP_SIGNALS
+from pg_mpi.mpi.ulfm import RankLost
 from pg_mpi.mpi.world import World, connect
 
 
@@ -99,21 +100,12 @@ def _report_error(world: World, error: BaseException) -> int:
     if speaks:
         with contextlib.suppress(OSError):
             print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
-    if not together or not _all_know(world):
-        _abort(world, line.code)
-    return line.code
-
-
-def _all_know(world: World) -> bool:
-    """Return False if a rank was lost before all ranks raised the error. Collective: every rank must call this."""
-    try:
-        if world.can_shrink():
-            world.agree()
-        return True
-    except Exception as error:
-        if world.is_loss(error):
-            return False
-        raise
+    if together:
+        with contextlib.suppress(RankLost):  # before all ranks raised the error
+            if world.can_shrink():
+                world.agree()
+            return line.code
+    _abort(world, line.code)
 
 
 def _die(world: World, error: BaseException) -> NoReturn:

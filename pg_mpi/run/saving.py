@@ -55,7 +55,7 @@ class Saving:
         sync: makes the metrics durable. Called on rank 0, before each checkpoint.
 
     Attributes:
-        unsaved: updates since the last checkpoint.
+        unsaved: updates since the last checkpoint; the trainer counts them.
         has_saved: whether this start has written a checkpoint.
     """
 
@@ -65,10 +65,6 @@ class Saving:
         self._folder, self._group, self._clock, self._sync = folder, group, clock, sync
         self._every, self._keep = config.checkpoint_every, config.keep_checkpoints
         self.unsaved, self.has_saved, self._saved_at = 0, False, clock()
-
-    def count_update(self) -> None:
-        """Count an update as unsaved."""
-        self.unsaved += 1
 
     def is_due(self, world: Collectives) -> bool:
         """Whether a checkpoint is due, by updates or by rank 0's clock; alike on all ranks.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pg_mpi.config.errors import CheckpointError, UsageError, warn
+from pg_mpi.config.errors import UsageError, warn
 from pg_mpi.config.presets import is_atari, names_foreign_code
 from pg_mpi.config.random_streams import EVALUATION_ACTIONS, EVALUATION_STICKY, stream
 from pg_mpi.config.settings import TrainConfig
@@ -47,23 +47,18 @@ def find(source: str, own: Collection[str] = ()) -> SavedPolicy:
 
     Raises ``UsageError``.
     """
-    try:
-        found = checkpoint_folder.load_newest(source, warn)
-        if not found:
-            raise UsageError(
-                f"{source} holds no checkpoint: give a run folder that has one (see pg_mpi.status), or a file"
-            )
-        path, arrays, facts = found
-        config = saved_run.config_of(path, facts)
-        for setting, name in vars(config).items():
-            if names_foreign_code(setting, name) and name not in own:
-                raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
-        env_spec = saved_run.env_spec_of(config, arrays, facts)
-        registry.check(config)
-        factory.try_out(config, env_spec)
-        steps = saved_run.steps_of(facts)
-    except CheckpointError as error:
-        raise UsageError(str(error)) from None
+    found = checkpoint_folder.load_newest(source, warn)
+    if not found:
+        raise UsageError(f"{source} holds no checkpoint: give a run folder that has one (see pg_mpi.status), or a file")
+    path, arrays, facts = found
+    config = saved_run.config_of(path, facts)
+    for setting, name in vars(config).items():
+        if names_foreign_code(setting, name) and name not in own:
+            raise UsageError(f"{path} needs {name} to be imported and run: give --own {name} if you trust it")
+    env_spec = saved_run.env_spec_of(config, arrays, facts)
+    registry.check(config)
+    factory.try_out(config, env_spec)
+    steps = saved_run.steps_of(facts)
     weights: Arrays = {name: arrays[name] for name in ("theta", "running_norm") if name in arrays}
     return SavedPolicy(path, steps, config, env_spec, weights)
 

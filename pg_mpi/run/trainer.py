@@ -145,7 +145,7 @@ class Trainer:
         check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
         recent = counts.recent.tolist()
         self.counters.add(counts.env_steps, counts.games, recent, counts.emulator_errors, planned.progress)
-        self._saving.count_update()
+        self._saving.unsaved += 1
         self._stats |= {"reward_sum": counts.reward_sum, "reward_count": counts.reward_count}
         with self.phases("inference"):
             self.learner.refresh(self.network)
@@ -179,8 +179,12 @@ class Trainer:
 
         ``stop`` ends an evaluation before its time; ``progress()`` is called after each of its games.
         """
-        if self._save_when_due():
-            self._evaluate(stop, progress)
+        if not self._save_when_due():
+            return
+        with self.phases("record"):
+            score = evaluations.evaluate(self._world, self.config, self.env_spec, self.learner.policy, stop, progress)
+            if score is not None:  # else ``stop`` became true, or an emulator failed
+                self._world.on_root(self.run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
 
     def _save_when_due(self) -> bool:
         """Check the weights and save, each when it is due; returns whether an evaluation is due."""
@@ -203,14 +207,6 @@ class Trainer:
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._world.rank == 0:
                 self.run_log.write_ranks(self._restarts, times)
-
-    def _evaluate(self, stop: object, progress: Callable[[], None]) -> None:
-        """Play full games with the policy that was just saved, and note the score, unless ``stop`` became true."""
-        with self.phases("record"):
-            policy = self.learner.policy
-            score = evaluations.evaluate(self._world, self.config, self.env_spec, policy, stop, progress)
-            if score is not None:
-                self._world.on_root(self.run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
 
     def finish(self, reason: str, finished: bool, stop: Stop) -> None:
         """Save what is not saved, print the reason and the time since a signal; mark the folder DONE if finished."""

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from pg_mpi.files.provenance import command_line
 from scaling.measure.timed_run import read_metrics
 
 WINDOW = 100  # games; a mean over fewer does not count
@@ -49,7 +50,7 @@ def summary(run):
     return {
         **{name: settings[name] for name in ("preset", "seed")},
         **{name: start[name] for name in ("ranks", "commit", "versions", "mpi", "time")},
-        "command": " ".join(["python -m pg_mpi.train", *start["command"][1:]]),
+        "command": command_line("pg_mpi.train", start["command"][1:]),
         "above_0": time_to(lines, 0.0, strictly=True),
         "at_15": time_to(lines, 15.0, strictly=False),
         "at_18": time_to(lines, 18.0, strictly=False),

@@ -141,7 +141,7 @@ class Run:
     """
 
     def __init__(self, job, core):
-        self.job, self._folder = job, tempfile.TemporaryDirectory()
+        self.job, self._folder = job, tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         flags = ["--seed", job["seed"], "--total-timesteps", job["steps"]]
         if core is None:
             start = start_command(launcher_for(shlex.split(job["flags"])), job["alone_on"])

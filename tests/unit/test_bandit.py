@@ -135,6 +135,7 @@ def test_study_writes_all_parameter_values_and_a_figure(tmp_path):
         (["--methods", "ucb:0"], "with a finite number above 0"),
         (["--methods", "gradient:1,step=2"], "gradient:VALUE, then any of baseline=VALUE"),
         (["--methods", "epsilon:0.1,step=0"], "step=VALUE with a finite number above 0 and at most 1"),
+        (["--mean", "1e200"], "squares would be too large"),
         (["--arms", "1"], "--arms must be a whole number of at least 2"),
         (["--study", "--methods", "ucb:1"], "--study has methods of its own"),
         (["--out", "/proc/none"], "--out /proc/none cannot be written"),

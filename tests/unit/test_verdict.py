@@ -261,6 +261,15 @@ def test_fabrics_are_ports_and_devices_with_a_link(tmp_path):
     assert machine.fabrics(tmp_path / "none") == []
 
 
+def test_device_of_a_network_is_in_use_while_it_is_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "DEVICES", (str(tmp_path / "uverbs"),))
+    (tmp_path / "uverbs0").touch()
+    assert not machine.fabric_in_use()
+    with open(tmp_path / "uverbs0"):
+        assert machine.fabric_in_use()
+    assert not machine.fabric_in_use()
+
+
 def test_file_system_is_that_of_the_nearest_mount_point(tmp_path):
     (tmp_path / "mounts").write_text("/dev/a / ext4 rw 0 0\nfs:/x /ho lustre rw 0 0\nfs:/y /home/me nfs4 rw 0 0\n")
     kinds = [file_system(path, tmp_path / "mounts") for path in ("/home/me/env", "/home/mel", "/ho", "/opt")]

@@ -92,6 +92,8 @@ def test_waits_for_the_first_checkpoint_of_a_running_run(trained, tmp_path):
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     code, text = terminal(tmp_path, "run")
     assert code == 2 and "run holds no checkpoint" in text, "no process writes this run"
+    code, text = terminal(tmp_path, "run/config.json/x")
+    assert code == 2 and "run/config.json/x holds no checkpoint" in text
 
 
 def test_a_game_is_drawn_with_its_score(trained):

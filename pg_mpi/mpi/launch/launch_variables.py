@@ -52,10 +52,7 @@ def reaches_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) ->
         return False
     if not is_launched(environ):
         return True
-    try:
-        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
-    except OSError:
-        return False
+    return os.path.realpath(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
 
 
 def check_launch(size: int, expected: int | None = None, environ: Mapping[str, str] = os.environ) -> None:

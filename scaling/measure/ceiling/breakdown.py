@@ -1,6 +1,6 @@
 """Costs and shares of each part from the measured speeds, as numbers and as a table."""
 
-import statistics
+import numpy as np
 
 from scaling.tables import aligned
 
@@ -23,36 +23,28 @@ def summary(speeds, ranks):
     repeats. ``spread``: largest minus smallest speed, divided by the median. ``fastest``: the ratios of the fastest
     measurements, because other load only reduces speeds.
     """
-    medians = {name: round(statistics.median(values), 1) for name, values in speeds.items()}
-    fastest = {name: max(values) / max(speeds["emulator"]) for name, values in speeds.items()}
-    shares = {name: _paired(values, speeds["emulator"]) for name, values in speeds.items()}
-    per_step = {name: 1e6 * ranks / sps for name, sps in medians.items()}
-    rows = []
+    fastest, rows = max(speeds["emulator"]), {}
     for name, label, base in PARTS:
-        cost = per_step[name] - per_step[base] if base else per_step[name]
-        rows.append(
-            {
-                "part": name,
-                "label": label,
-                "sps": medians[name],
-                "us_per_step": round(per_step[name], 2),
-                "cost_us": round(-cost if base == "train" else cost, 2),
-                "share": shares[name],
-                "spread": round((max(speeds[name]) - min(speeds[name])) / medians[name], 4),
-                "sps_each": [round(sps, 1) for sps in speeds[name]],
-            }
-        )
+        each = np.array(speeds[name])
+        sps = float(np.median(each))
+        us = 1e6 * ranks / sps
+        added = us - (rows[base]["us_per_step"] if base else 0)
+        rows[name] = {
+            "part": name,
+            "label": label,
+            "sps": round(sps, 1),
+            "us_per_step": round(us, 2),
+            "cost_us": round(-added if base == "train" else added, 2),
+            "share": float(np.median(each / speeds["emulator"])),
+            "spread": round(float(np.ptp(each)) / sps, 4),
+            "sps_each": each.round(1).tolist(),
+        }
     return {
-        "play_ratio": shares["play"],
-        "ratio": shares["train"],
-        "fastest": {"play_ratio": fastest["play"], "ratio": fastest["train"]},
-        "parts": rows,
+        "play_ratio": rows["play"]["share"],
+        "ratio": rows["train"]["share"],
+        "fastest": {"play_ratio": max(speeds["play"]) / fastest, "ratio": max(speeds["train"]) / fastest},
+        "parts": list(rows.values()),
     }
-
-
-def _paired(values, others):
-    """Median of the ratios of the measurements of each repeat."""
-    return statistics.median(value / other for value, other in zip(values, others))
 
 
 def table(result):

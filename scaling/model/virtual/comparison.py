@@ -10,27 +10,18 @@ SCORES = ("above_0", "at_target")
 
 
 def compare(results):
-    """The ``row`` of each result, by N and seed."""
-    return [row(result) for result in sorted(results, key=lambda result: (result["ranks"], result["seed"]))]
-
-
-def row(result):
-    """One run: the costs to reach each score, or None, the speed, and the score and time at the end."""
-    ranks, end, costs = result["ranks"], result["end"], {}
-    for name in SCORES:
-        reached = result[name] or {}
-        wall = reached.get("wall_s")
-        costs[f"{name}_wall_s"] = wall
-        costs[f"{name}_core_hours"] = wall and wall * ranks / 3600
-        costs[f"{name}_env_steps"] = reached.get("env_steps")
-    return {
-        "ranks": ranks,
-        "seed": result["seed"],
-        **costs,
-        "sps": end["sps_total"],
-        "score": end["return_mean"],
-        "end_s": end["wall_s"],
-    }
+    """A row for each run, by N and seed: the costs to reach each score, or None; speed, score and time at the end."""
+    rows = []
+    for result in sorted(results, key=lambda result: (result["ranks"], result["seed"])):
+        row, end = {name: result[name] for name in ("ranks", "seed")}, result["end"]
+        for name in SCORES:
+            reached = result[name] or {"wall_s": None, "env_steps": None}
+            wall = reached["wall_s"]
+            row[f"{name}_wall_s"] = wall
+            row[f"{name}_core_hours"] = wall and wall * row["ranks"] / 3600
+            row[f"{name}_env_steps"] = reached["env_steps"]
+        rows.append(row | {"sps": end["sps_total"], "score": end["return_mean"], "end_s": end["wall_s"]})
+    return rows
 
 
 def medians(rows):
@@ -43,7 +34,7 @@ def medians(rows):
 
 
 def table(rows):
-    """A table of the ``rows``, and of their ``medians`` where an N has several."""
+    """A table of the rows of ``compare``, and of their ``medians`` where an N has several."""
     groups = [list(group) for _, group in itertools.groupby(rows, key=lambda row: row["ranks"])]
     rows = [row for group in groups for row in (*group, *([medians(group)] if len(group) > 1 else []))]
     return aligned(rows)
