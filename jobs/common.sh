@@ -66,7 +66,9 @@ run() {
 }
 
 # Run a module of ours on all ranks of the job. What each launcher must be told is known in pg_mpi/mpi/launch/mpirun.py.
-on_all_ranks() { run "$python" -m pg_mpi.mpi.launch --launcher "$launcher" -n "$ranks" -- "$@"; }
+# `bound`: a command before it, as timeout.
+# shellcheck disable=SC2086  # several words, or none
+on_all_ranks() { run ${bound:-} "$python" -m pg_mpi.mpi.launch --launcher "$launcher" -n "$ranks" -- "$@"; }
 
 # [DAYS-]HH:MM:SS, MM:SS or seconds, as schedulers write it, in seconds; nothing for any other word.
 seconds() {

@@ -1,7 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SLURM's part of what common.sh asks for.
 
-ranks=${SLURM_NTASKS:-1}
+# Newer SLURM sets SLURM_NTASKS only if it was asked for. With --export=NONE ranks lack this script's environment.
+ranks=${SLURM_NTASKS:-$((${SLURM_JOB_NUM_NODES:-1} * ${SLURM_NTASKS_PER_NODE:-1}))}
+export SLURM_NTASKS=$ranks SLURM_EXPORT_ENV=ALL
 id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 id=${id:-$SLURM_JOB_ID}
 
@@ -9,13 +11,14 @@ id=${id:-$SLURM_JOB_ID}
 # SLURM counts hardware threads, as 256(x2),128.
 if [ "$ranks" = "${SLURM_JOB_NUM_NODES:-1}" ] && [ -z "${SLURM_NTASKS_PER_NODE:-}${SLURM_CPUS_PER_TASK:-}" ]; then
     threads=$(scontrol show node "${SLURMD_NODENAME:-}" 2>/dev/null | grep -o 'ThreadsPerCore=[0-9]*' | head -n 1)
-    cores=$(awk -v threads="${threads#*=}" -v RS=, '
-        { split($0, part, /\(x|\)/); sum += int(part[1] / (threads + 0 ? threads : 1)) * (part[2] ? part[2] : 1) }
-        END { print sum }' <<<"${SLURM_JOB_CPUS_PER_NODE:-1}")
+    read -r cores each < <(awk -v threads="${threads#*=}" -v RS=, '
+        { split($0, part, /\(x|\)/); cores = int(part[1] / (threads + 0 ? threads : 1)); nodes = part[2] ? part[2] : 1
+          sum += cores * nodes; each = each (NR > 1 ? "," : "") cores (nodes > 1 ? "(x" nodes ")" : "") }
+        END { print sum, each }' <<<"${SLURM_JOB_CPUS_PER_NODE:-1}")
     if [ "${cores:-0}" -gt "$ranks" ]; then
         ranks=$cores
         say "no number of tasks per node: a rank for each of the $ranks cores of the allocation (--ntasks-per-node sets it)"
-        export SLURM_NTASKS=$ranks SLURM_TASKS_PER_NODE=${SLURM_JOB_CPUS_PER_NODE:-1}  # for mpirun
+        export SLURM_NTASKS=$ranks SLURM_TASKS_PER_NODE=$each  # for mpirun
     fi
 fi
 

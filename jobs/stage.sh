@@ -6,6 +6,7 @@
 
 stage() {
     local name pack seen
+    case $launcher in jsrun*) say "with jsrun this script's node has no ranks: nothing can be staged there"; return 1 ;; esac
     "$python" -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' || {
         say "$python is not in a virtual environment: only one can be staged"
         return 1
@@ -27,11 +28,13 @@ stage() {
     say "the environment is on every node's own disk, $SECONDS s after the start: $staged"
 }
 
-# Leave nothing on the nodes' disks.
+# Leave nothing on the nodes' disks. It may take half of the time that is left: the job must still ask to be run again.
 unstage() {
-    local deaf=1
+    local deaf=1 left
     [ -n "$staged" ] || return 0
+    left=$(seconds_left)
     python=$unstaged PYTHONPATH=$unstaged_path
     unset PG_MPI_COMMIT  # or a successor of this job tells it of what was edited since
-    on_all_ranks jobs.unpack --remove "$staged"
+    bound="timeout -k 5 $((${left:-600} / 2))" on_all_ranks jobs.unpack --remove "$staged" ||
+        say "$staged may remain on some nodes"
 }

@@ -58,7 +58,8 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
             loop(world, trainer, stop)
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if handler is not None:  # else it was not set from Python
+                signal.signal(number, handler)
     return str(settings.folder)
 
 

@@ -18,7 +18,7 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.launch import launcher
-from pg_mpi.mpi.launch.mpirun import mpirun_command
+from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour, mpirun_command
 from pg_mpi.run.env_states import Layout, decode
 from pg_mpi.run.resume import find_start
 
@@ -36,6 +36,9 @@ TIMES |= {"phase_s", "phase_max_s"}
 SMALL = ["--hidden", "16", "--minibatch-size", "512", "--update-epochs", "2"]
 STEPS = ["--sync", "steps", "--num-steps", "128", "--minibatch-size", "128"]
 CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
+
+MPI = flavour(find_mpirun())
+needs_ulfm = pytest.mark.skipif(MPI.name != "Open MPI" or MPI.major < 5, reason="ULFM is Open MPI 5's")
 
 
 def small(flags):
@@ -112,16 +115,14 @@ def end(process):
 
 
 def ranks_of(job):
-    """Return the process ids of an Open MPI job's ranks on this host, ordered by rank."""
-    found = {}
+    """Return the process ids of an Open MPI or MPICH job's ranks on this host, ordered by rank."""
+    found, names = {}, (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, StopIteration):
             if os.getsid(int(entry.name)) == job.pid:
                 variables = (entry / "environ").read_bytes().split(b"\0")
-                name = b"OMPI_COMM_WORLD_RANK="
-                found[int(next(variable for variable in variables if variable.startswith(name))[len(name) :])] = int(
-                    entry.name
-                )
+                rank = next(variable for variable in variables if variable.startswith(names)).partition(b"=")[2]
+                found[int(rank)] = int(entry.name)
     return [found[rank] for rank in sorted(found)]
 
 

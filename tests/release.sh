@@ -6,6 +6,7 @@ set -eu
 python=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
 rm -rf dist
 "$python" -m build --outdir dist . >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }
 "$python" -m twine check --strict dist/*

@@ -26,7 +26,7 @@ CASES = {name: ["--preset", name] for name in ("default", "fast", "pong", "karpa
 def checkout(commit, folder):
     """Extract the files of a commit into ``folder`` and compile the library."""
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "x"], cwd=folder, check=True, input=archive)
+    subprocess.run(["tar", "-xf", "-"], cwd=folder, check=True, input=archive)
     build(folder)
 
 

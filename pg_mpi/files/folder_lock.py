@@ -44,7 +44,8 @@ class FolderLock:
         self._file, refused = _lock_for(self._path, PATIENCE)
         if refused == errno.EWOULDBLOCK:
             used = f"the run folder {folder} is in use by {self._read_name() or 'another process'}"
-            raise SystemFault(f"{used}: stop that trainer or give another --run-dir", may_pass=True)
+            dead = f"if its host is dead, remove {self._path}"
+            raise SystemFault(f"{used}: stop that trainer ({dead}), or give another --run-dir", may_pass=True)
         _held.add(self)
         if refused:
             warn(f"{folder} is on a file system without locks: a second trainer there would take the folder over")

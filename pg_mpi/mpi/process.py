@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import signal
 import sys
 import time
@@ -97,9 +98,13 @@ def _report_error(world: World, error: BaseException) -> int:
     together = world.size == 1 or line.agreed
     # ranks that MPI did not connect are all rank 0: then the launcher's number decides
     speaks = launch_variables.is_first_process() if world.size == 1 else world.rank == 0 or not together
+    text = str(line)
+    if not speaks and world.size == 1 and "mpi4py.MPI" not in sys.modules and launch_variables.is_first_on_host():
+        time.sleep(2)  # if MPI loads nowhere, the first process prints this and ends the job
+        speaks, text = True, f"{platform.node()}: {line}"
     if speaks:
         with contextlib.suppress(OSError):
-            print(f"pg_mpi: error: {line}", file=sys.stderr, flush=True)
+            print(f"pg_mpi: error: {text}", file=sys.stderr, flush=True)
     if together:
         with contextlib.suppress(RankLost):  # before all ranks raised the error
             if world.can_shrink():
@@ -132,7 +137,8 @@ def _abort(world: World, code: int) -> NoReturn:
 
 def _leave(world: World, code: int) -> NoReturn:
     """Flush output, finalize MPI together with all ranks, and exit with ``code``."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a late signal must not kill a process that is about to exit
+    for number in STOP_SIGNALS:  # as srun's to the last ranks, once one has exited: it would replace the exit code
+        signal.signal(number, signal.SIG_IGN)
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()

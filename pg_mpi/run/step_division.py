@@ -9,22 +9,22 @@ from pg_mpi.mpi.world import World
 
 
 def ranks_together(world: Collectives, config: TrainConfig, hosts: int) -> int:
-    """The number of consecutive ranks that divide an optimizer step: those that ``dividing`` gives.
+    """The number of consecutive ranks that divide an optimizer step: the largest of ``divisors`` that fits all hosts.
 
     1 with ``--elastic``, which changes the number of ranks, and where ranks of several hosts alternate. Collective:
     every rank must call this.
     """
     if config.elastic or not world.divides:
         return 1
-    number = dividing(world.size, hosts)
-    if hosts > 1 and number > 1:
-        here = platform.node()
-        apart = cast(World, world).shift(here) != here and world.rank % number != 0
-        if world.any(apart)[0]:
-            return 1
-    return number
+    numbers = divisors(world.size, hosts)
+    if hosts == 1:
+        return numbers[0]
+    here = platform.node()
+    begins = cast(World, world).shift(here) != here
+    apart = world.any(*(begins and world.rank % number != 0 for number in numbers))
+    return numbers[apart.index(False)]
 
 
-def dividing(ranks: int, hosts: int) -> int:
-    """How many consecutive ranks divide a step on hosts of equal size: the largest divisor of ``ranks`` on a host."""
-    return next(number for number in range(max(1, ranks // hosts), 0, -1) if ranks % number == 0)
+def divisors(ranks: int, hosts: int) -> list[int]:
+    """The divisors of ``ranks``, down to 1, that are at most its mean number on a host."""
+    return [number for number in range(max(1, ranks // hosts), 0, -1) if ranks % number == 0]

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from pg_mpi.config.parsers import choice
-from pg_mpi.run.step_division import dividing
+from pg_mpi.run.step_division import divisors
 
 GAMMA = 1e-10  # seconds per byte: float32 sums at 10 GB/s, limited by memory
 
@@ -90,4 +90,4 @@ def fitted(ranks, seconds):
 
 def dividing_on_nodes(ranks, node):
     """How many of ``ranks`` ranks divide an optimizer step, with at most ``node`` on a node."""
-    return dividing(ranks, -(-ranks // node))
+    return divisors(ranks, -(-ranks // node))[0]

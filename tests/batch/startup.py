@@ -26,8 +26,8 @@ from scaling.cli import facts  # noqa: E402
 #: A job with the functions of common.sh that runs the doctor with JSON output instead of training.
 JOB = """#!/usr/bin/env bash
 trap 'asked=USR1' USR1; trap 'asked=TERM' TERM
-. {scripts}/common.sh
-. {scripts}/slurm.sh
+. "{scripts}/common.sh"
+. "{scripts}/slurm.sh"
 prepare ""
 on_all_ranks pg_mpi.doctor --json --seconds 0.1
 unstage

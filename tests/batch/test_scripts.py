@@ -78,7 +78,7 @@ Job Id: 4711.server
 def test_successor_requests_the_same_resources(tmp_path):
     """A stub of qsub prints its arguments, and a stub of qstat prints the job."""
     (tmp_path / "job.txt").write_text(QSTAT, encoding="utf-8")
-    for name, line in (("qstat", f"cat {tmp_path}/job.txt"), ("qsub", 'printf "[%s]" "$@"')):
+    for name, line in (("qstat", f"cat '{tmp_path}/job.txt'"), ("qsub", 'printf "[%s]" "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "nodes").write_text("a\na\nb\n", encoding="utf-8")
@@ -90,7 +90,7 @@ def test_successor_requests_the_same_resources(tmp_path):
         "PBS_JOBNAME": "mine",
         "PG_MPI_QSUB": "-l software=x",
     }
-    script = '. $0/jobs/common.sh; . $0/jobs/pbs.sh; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
+    script = '. "$0/jobs/common.sh"; . "$0/jobs/pbs.sh"; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
 
     def run(script=script):
         return subprocess.run(
@@ -121,7 +121,7 @@ def test_successor_requests_the_same_resources(tmp_path):
     # without mpiprocs PBS_NODEFILE has a line for each chunk
     without = QSTAT.replace("4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccel", "2:ncpus=2+ncpus=3:naccel")
     (tmp_path / "job.txt").write_text(without, encoding="utf-8")
-    script = ". $0/jobs/common.sh; . $0/jobs/pbs.sh; echo $ranks $OMP_NUM_THREADS $(cat $PBS_NODEFILE)"
+    script = '. "$0/jobs/common.sh"; . "$0/jobs/pbs.sh"; echo $ranks $OMP_NUM_THREADS $(cat $PBS_NODEFILE)'
     (tmp_path / "nodes").write_text("a\nb\nc\n", encoding="utf-8")
     done = run(script)
     said, result = done.stdout.splitlines()

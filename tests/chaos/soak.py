@@ -43,6 +43,8 @@ class Soak:
 
     def __init__(self, args):
         self.args, self.rng, self.out = args, random.Random(args.seed), Path(args.out)
+        if self.out.exists():
+            sys.exit(f"{self.out} exists: move it away, or give another --out")
         self.out.mkdir(parents=True)
         self.begun, self.run, self.starts = time.monotonic(), 0, 0
         self.faults, self.reached = dict.fromkeys(FAULTS, 0), 0
@@ -94,8 +96,8 @@ class Soak:
                 fault = self.rng.choice(list(FAULTS))
                 self.faults[fault] += 1
                 begun = time.monotonic()
-                FAULTS[fault](job, self.folder(), self.rng)
                 try:
+                    FAULTS[fault](job, self.folder(), self.rng)
                     job.wait(END_LIMIT)
                 except subprocess.TimeoutExpired:
                     self.count("hung", f"{fault}: not ended after {END_LIMIT:g} s")

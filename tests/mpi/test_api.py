@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_pg_mpi_runs_the_modules(by_command):
     flags = ["evaluate", "run", "--games", "2", "--json"]
     one, two = (
         run([*map(str, start), *flags], by_command, code=0)
-        for start in ([*command(2, "pg_mpi")], [sys.executable.replace("python", "pg-mpi")])
+        for start in ([*command(2, "pg_mpi")], [Path(sys.executable).with_name("pg-mpi")])
     )
     scores = [printed(result)["scores"] for result in (one, two)]
     assert scores[0] == scores[1]
@@ -116,7 +117,7 @@ def test_pg_mpi_imports_from_the_working_directory_at_any_time(tmp_path):
         "import own_envs\nclass Env(own_envs.Base):\n    def observe(self):\n        import helper\n"
         "        return [helper.START, 0]\n"
     )
-    start = [sys.executable.replace("python", "pg-mpi"), "train", "--dry-run", "--env-id", "mine:Env"]
+    start = [Path(sys.executable).with_name("pg-mpi"), "train", "--dry-run", "--env-id", "mine:Env"]
     assert "policy: " in run(start, tmp_path, code=0).stdout
 
 

@@ -25,8 +25,10 @@ def faults(result):
 
 def unbound(ranks, *prefix):
     """Return the doctor's command line on unbound ranks. ``prefix``: a program that starts each rank."""
-    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    start = [mpirun.find_mpirun(), *root, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "-n", str(ranks)]
+    options = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if jobs.MPI.name == "Open MPI" else []
+    if options and os.geteuid() == 0:
+        options.append("--allow-run-as-root")
+    start = [mpirun.find_mpirun(), *options, "-n", str(ranks)]
     return [*start, *prefix, sys.executable, "-m", "pg_mpi.doctor"]
 
 

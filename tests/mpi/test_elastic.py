@@ -14,6 +14,7 @@ from jobs import (
     deterministic,
     finish,
     metrics,
+    needs_ulfm,
     newest,
     one_line,
     ranks_of,
@@ -24,14 +25,14 @@ from jobs import (
 )
 
 from pg_mpi.files import checkpoint_file
-from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour, mpirun_command
+from pg_mpi.mpi.launch.mpirun import mpirun_command
 
 ENVS = ["--num-steps", 64, "--envs-per-rank", 3, "--seed", 7]
 FLAGS = ["--run-dir", "run", *SMALL, *CARTPOLE, *ENVS]
 PONG = ["--run-dir", "run", *SMALL, *STEPS, *ENVS, "--max-frames", 400]
 STEPS_PER_UPDATE = 4 * 3 * 64
 FAULTS = ["-m", "faults"]
-pytestmark = pytest.mark.skipif(flavour(find_mpirun()).name != "Open MPI", reason="ULFM is Open MPI's")
+pytestmark = needs_ulfm
 
 
 def elastic(ranks, *args, flags=FLAGS, program=("-m", "pg_mpi.train")):

@@ -1,6 +1,7 @@
 """A failure on one rank ends the job within seconds and names the rank."""
 
 import os
+import platform
 import shlex
 import shutil
 import signal
@@ -287,3 +288,23 @@ def test_ctrl_c_of_one_process_prints_nothing(tmp_path):
     main = "main = lambda: os.kill(os.getpid(), signal.SIGINT) or time.sleep(9)"
     ended = run([sys.executable, "-c", f"{main}\n{code}"], tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_host_that_cannot_load_mpi_is_named(tmp_path):
+    """Rank 1 stands for the first rank of another host. Rank 0 waits for it in MPI_Init, and is killed."""
+    broken = "export MPI4PY_LIBMPI=/nonexistent OMPI_COMM_WORLD_LOCAL_RANK=0 MPI_LOCALRANKID=0"
+    script = f'if [ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 1 ]; then {broken}; fi; exec "$@"'
+    line = command(2, "pg_mpi.train", "--run-dir", "run", *SMALL, *CARTPOLE)
+    at = line.index(sys.executable)
+    ended = run([*line[:at], "sh", "-c", script, "sh", *line[at:]], tmp_path)
+    assert ended.returncode == 2 and f"pg_mpi: error: {platform.node()}: MPI cannot be loaded" in ended.stderr
+
+
+def test_signal_to_a_process_that_is_about_to_exit_does_not_replace_its_exit_code(tmp_path):
+    """srun ends the last ranks once one has exited."""
+    code = (
+        "import os, signal, time\nfrom pg_mpi.mpi import process\nfrom pg_mpi.mpi.world import World\n"
+        "class Slow:\n    def __del__(self, kill=os.kill, own=os.getpid(), number=signal.SIGTERM):\n"
+        "        kill(own, number)\nslow = Slow()\nprocess._leave(World(), 75)"
+    )
+    run([sys.executable, "-c", code], tmp_path, code=75)

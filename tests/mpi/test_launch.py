@@ -166,6 +166,15 @@ def test_killed_launcher_stops_the_ranks(tmp_path: Path) -> None:
         wait_until(lambda: run.output.read_text().count("saved\n") == 2, run.output)
 
 
+@pytest.mark.parametrize("module, code", [("jobs.unpack", 0), ("pg_mpi.train", 137)])
+def test_launcher_waits_for_other_hosts_of_a_program_without_mpi(tmp_path: Path, module: str, code: int) -> None:
+    """Ranks that use MPI end together, so an mpirun without any hangs. Files may be unpacked more slowly elsewhere."""
+    (tmp_path / "mpirun.sh").write_text(f"{sys.executable} -c 'import time; time.sleep(1)'; sleep 5\n")
+    patch = "from pg_mpi.mpi.launch import launcher as l; l.GONE, l.CHECK_EVERY = 2, 0.5; raise SystemExit(l.main())"
+    line = [sys.executable, "-c", patch, "--launcher", f"bash {tmp_path}/mpirun.sh", "-n", "2", "--", module]
+    assert jobs.run(line, tmp_path, LIMIT).returncode == code
+
+
 @pytest.mark.parametrize("code", [0, 1, 2, 75])
 def test_exit_code_is_that_of_the_job(tmp_path: Path, code: int) -> None:
     """Also 75 if it comes from an error, such as a full disk."""

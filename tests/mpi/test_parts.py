@@ -13,6 +13,7 @@ from jobs import (
     command,
     deterministic,
     metrics,
+    needs_ulfm,
     newest,
     one_line,
     run,
@@ -20,7 +21,6 @@ from jobs import (
 )
 
 from pg_mpi.files import checkpoint_file, checkpoint_folder
-from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour
 from pg_mpi.run.env_states import Layout
 
 pytestmark = pytest.mark.mpi
@@ -58,7 +58,7 @@ def test_any_number_of_ranks_resumes_parts(tmp_path):
     assert_equal_states(newest(whole)[0], newest(dealt)[0])
 
 
-@pytest.mark.skipif(flavour(find_mpirun()).name != "Open MPI", reason="ULFM is Open MPI's")
+@needs_ulfm
 def test_parts_after_the_loss_of_a_rank(tmp_path):
     """The envs of rank 0 are dealt to the others, so they are not in order in the parts."""
     whole, shrunk = tmp_path / "whole", tmp_path / "shrunk"

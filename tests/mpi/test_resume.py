@@ -27,6 +27,7 @@ from jobs import (
     wait_for_updates,
 )
 
+from pg_mpi.features import native_encoder
 from pg_mpi.files import checkpoint_file
 
 GAMES = ["--max-frames", 1200]  # at most 300 steps each
@@ -37,6 +38,7 @@ def test_resume_is_bit_exact(tmp_path):
     train_and_resume(tmp_path, 2, *GAMES, "--anneal-timesteps", 20_000, budgets=(500, 1400))
 
 
+@pytest.mark.skipif(native_encoder.LIBRARY is None, reason="encoder.c is not compiled")
 def test_numpy_encoder_resumes_a_run_of_encoder_c(tmp_path):
     """As when a job is requeued on a machine without a compiler: the bits are equal, and the log names the encoder."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"

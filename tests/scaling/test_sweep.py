@@ -15,7 +15,21 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     tool("sweep", tmp_path, "--ranks", 1, "--out", "out", *SHORT)
     point = tmp_path / "out/ranks-000001-0.json"
     point.write_text(json.dumps(json.loads(point.read_text()) | {"sps": 123.0}))
-    found = printed(tool("sweep", tmp_path, "--ranks", "2,1", "--out", "out", "--target", "1e9", "--json", *SHORT))
+    found = printed(
+        tool(
+            "sweep",
+            tmp_path,
+            "--ranks",
+            "2,1",
+            "--out",
+            "out",
+            "--target",
+            "1e9",
+            "--json",
+            *SHORT,
+            PG_MPI_COMMIT="abc",
+        )
+    )
     assert [row["ranks"] for row in found["rows"]] == [1, 2] and found["failed"] == []
     one, two = found["rows"]
     assert one["sps"] == 123, "an existing point was measured again"
@@ -32,11 +46,8 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     assert (tmp_path / "out/sweep.png").stat().st_size > 10_000
     rows, facts = read_csv(tmp_path / "out/sweep.csv", "sweep", 1)
     assert [row["sps"] for row in rows] == [123, pytest.approx(two["sps"], rel=1e-4)]
-    assert (
-        facts["command"].startswith("python -m scaling.sweep")
-        and {"cpu", "versions"} <= facts.keys()
-        and rows[1]["commit"]
-    )
+    assert facts["command"].startswith("python -m scaling.sweep") and {"cpu", "versions"} <= facts.keys()
+    assert rows[1]["commit"] == "abc"
     assert not list(tmp_path.glob(".measured-*")), "the run folder of a point was not removed"
     monkeypatch.chdir(tmp_path)
     same = ["--ranks", "1,2", "--out", "out", *SHORT]

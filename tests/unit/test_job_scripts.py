@@ -84,6 +84,7 @@ def test_pack_holds_what_a_run_needs(tmp_path):
     subprocess.run([sys.executable, "-m", "jobs.pack", str(tmp_path / "pack.tar"), str(ROOT)], cwd=ROOT, check=True)
     with tarfile.open(tmp_path / "pack.tar") as pack:
         names = set(pack.getnames())
+    (tmp_path / "pack.tar").unlink()  # large
     packages = {name.split("site-packages/")[1].split("/")[0] for name in names if "site-packages/" in name}
     assert {"numpy", "scipy", "mpi4py", "ale_py", "gymnasium", "optuna", "tensorboardX", "matplotlib"} <= packages
     assert not {"pytest", "mypy", "ruff", "hypothesis", "pip", "setuptools", "imageio_ffmpeg"} & packages
@@ -143,18 +144,33 @@ case "$*" in
     *launch*)
         echo "launch ${*:3}" >>"$CALLS"
         mkdir -p run/checkpoints; touch run/checkpoints/step-000000000009.npz
+        [ -z "$SLURM_TASKS_PER_NODE" ] || echo "launch on $SLURM_TASKS_PER_NODE" >>"$CALLS"
         exit 75 ;;
 esac
 """
 #: By script: what the batch system sets, and the calls that matter: how ranks are started, and how the job comes again.
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_SUBMIT_DIR": ".", "SLURM_JOB_NAME": "pg"}
+SLURM |= {"SLURM_JOB_PARTITION": "cpu", "SLURM_JOB_ACCOUNT": "a"}
+#: How every job of four ranks under SLURM begins, and how it comes again.
+FOUR = "launch --launcher srun --mpi=pmix -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
+AGAIN = "scontrol requeue 7\nsbatch --parsable --dependency=afterany:7 --no-requeue --nodes=2 --ntasks=4 --job-name=pg "
+AGAIN += "--time=12:00:00 "
 CALLS = {
     "train.slurm": (
-        {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2"}
-        | {"SLURM_SUBMIT_DIR": ".", "SLURM_JOB_NAME": "pg", "SLURM_JOB_PARTITION": "cpu", "SLURM_JOB_ACCOUNT": "a"},
-        "launch --launcher srun --mpi=pmix -n 4 -- pg_mpi.train --max-walltime 43140 --seed 1\n"
-        "scontrol requeue 7\n"
-        "sbatch --parsable --dependency=afterany:7 --no-requeue --nodes=2 --ntasks=4 --job-name=pg --time=12:00:00 "
-        "--ntasks-per-node=2 --partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
+        SLURM | {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2"},
+        f"{FOUR}{AGAIN}--ntasks-per-node=2 --partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
+    ),
+    "train.slurm, a SLURM that does not say the number of tasks": (
+        SLURM | {"SLURM_NTASKS_PER_NODE": "2"},
+        f"{FOUR}{AGAIN}--ntasks-per-node=2 --partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
+    ),
+    "train.slurm, nodes with two threads a core, whose tasks it does not say": (
+        SLURM | {"SLURM_JOB_CPUS_PER_NODE": "6,2"},
+        f"{FOUR}launch on 3,1\n{AGAIN}--partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
+    ),
+    "train.slurm, equal nodes with two threads a core": (
+        SLURM | {"SLURM_NTASKS": "2", "SLURM_JOB_CPUS_PER_NODE": "4(x2)"},
+        f"{FOUR}launch on 2(x2)\n{AGAIN}--partition=cpu --account=a ROOT/jobs/train.slurm --seed 1\n",
     ),
     "train.pbs": (
         {"PBS_JOBID": "7.server", "PBS_O_WORKDIR": ".", "PBS_NODEFILE": "nodes", "ARGS": "--seed 1"},

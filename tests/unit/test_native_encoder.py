@@ -18,6 +18,7 @@ from pg_mpi.features.encoder import BlobEncoder
 from pg_mpi.features.foreground import Scene
 from pg_mpi.features.native_encoder import NativeEncoder
 
+pytestmark = pytest.mark.skipif(not (native_encoder.LIBRARY or shutil.which("cc")), reason="no C compiler")
 SCENE = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
 
 

@@ -20,6 +20,8 @@ from scaling.model.virtual.world import Hub
         ("aaabbb", {}, 3),
         ("aaa", {}, 3),
         ("aabbc", {}, 1),
+        ("aaaabb", {}, 2),
+        ("aaaaaabb", {}, 2),
         ("aaaa", {"elastic": True}, 1),
     ],
 )
@@ -33,8 +35,8 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
 
 
 def test_equal_groups_of_ranks_divide_a_step():
-    assert [step_division.dividing(ranks, 1) for ranks in (1, 2, 7, 24)] == [1, 2, 7, 24]
-    assert [step_division.dividing(24, hosts) for hosts in (2, 3, 4, 5, 7, 24, 30)] == [12, 8, 6, 4, 3, 1, 1]
+    assert [step_division.divisors(ranks, 1) for ranks in (1, 2, 12)] == [[1], [2, 1], [12, 6, 4, 3, 2, 1]]
+    assert [step_division.divisors(24, hosts)[0] for hosts in (2, 3, 4, 5, 7, 24, 30)] == [12, 8, 6, 4, 3, 1, 1]
     assert [dividing_on_nodes(*each) for each in ((16, 4), (16, 16), (12, 8), (14, 4))] == [4, 16, 6, 2]
 
 

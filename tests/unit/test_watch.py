@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import struct
@@ -65,7 +66,9 @@ def terminal(folder, *args, end=None, when=(None, None), size=(30, 60)):
         os.environ |= {"PYTHONPATH": str(ROOT), "LINES": str(size[0]), "COLUMNS": str(size[1])}
         os.execv(sys.executable, [sys.executable, "-m", "pg_mpi.watch", *args])
     output, deadline = b"", time.monotonic() + 60
-    while time.monotonic() < deadline:
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([master], [], [], left)[0]:
+            os.kill(process, signal.SIGKILL)
         try:
             output += os.read(master, 1 << 16)
         except OSError:  # the other side is closed

@@ -157,7 +157,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         launcher = mpirun.launcher_for(job, options.launcher)
         command = [*mpirun.start_command(launcher, ranks), sys.executable, "-m", *job]
-        return run(command, not mpirun.is_elastic(job), options.again)
+        # ranks that use MPI end together; those of jobs/unpack.py do not
+        together = job[0].startswith("pg_mpi.") and not mpirun.is_elastic(job)
+        return run(command, together, options.again)
     except (UsageError, RunError) as error:
         print(f"pg_mpi: error: {error}", file=sys.stderr)
         return error.code
