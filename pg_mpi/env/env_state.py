@@ -43,7 +43,8 @@ def unpack(env: Any, state: bytes) -> None:
         raise ValueError(f"the saved state has {len(saved)} layers, the environment has {len(layers)}")
     for layer, found, now in zip(layers, saved, plain(env)):
         for name in now.keys() - found.keys():
-            delattr(layer, name)
+            if now[name] is not None:  # else it may have held an object, which is not saved
+                delattr(layer, name)
         for name, value in found.items():
             # an attribute that is first set during a game has the value of the class, if any, until then
             before = vars(layer).get(name, inspect.getattr_static(type(layer), name, None))
