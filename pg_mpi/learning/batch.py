@@ -36,7 +36,7 @@ class Batch:
 
     def __init__(self, trajectories: Sequence[Trajectory], policy: Policy, rewards: str = "raw") -> None:
         dtype = policy.theta.dtype
-        self._trajectories = trajectories
+        self._trajectories = trajectories = trajectories or [Trajectory()]  # no sample: empty arrays
         self.x = policy.batch(trajectories)
         played = [t for t in trajectories if t.length] or trajectories[:1]  # an empty one has no action shape
         self.actions = np.concatenate([t.actions for t in played])
