@@ -1,10 +1,12 @@
 """Measure what metrics do not show: growth of exchanges with the samples, costs of small minibatches, and of a save.
 
-The run's last policy plays a few rounds in one process and learns from one of them repeatedly with smaller and smaller
-minibatches. The run stays as it is; its weights are saved once more, into a temporary folder beside the checkpoints.
+The run's last policy plays a few rounds in one process and learns from one of them, and from all, repeatedly with
+smaller and smaller minibatches. The run stays as it is; its weights are saved once more, into a temporary folder beside
+the checkpoints.
 """
 
 import dataclasses
+import itertools
 import os
 import tempfile
 import time
@@ -47,7 +49,7 @@ def probe(path, arrays, facts, envs_per_rank):
     player, network = Player(envs, env_spec.codes, config, PhaseTimer()), policy.expand()
     length = round_length(config, 2, counters.recent)
     rounds = [player.play(network, length) for _ in range(ROUNDS)]
-    learned = learning(policy, config, rounds[0], counters.anneal_steps)
+    learned = learning(policy, config, (rounds[0], sum(rounds, [])), counters.anneal_steps)
     size = int(np.mean([sum(array.nbytes for array in own.values()) for own, _ in states.values()]))
     return growth(policy, rounds), {**learned, "save_s": saving(arrays, os.path.dirname(path)), "state_bytes": size}
 
@@ -60,12 +62,15 @@ def growth(policy, rounds):
     return float(np.polyfit(np.log(counts), np.log(unions), 1)[0])
 
 
-def learning(policy, config, played, anneal_steps):
-    """Measure {sample_s, byte_s, call_s, step_s} on the same trajectories with several minibatch sizes."""
-    samples = sum(trajectory.length for trajectory in played)
+def learning(policy, config, sets, anneal_steps):
+    """Measure {sample_s, byte_s, call_s, step_s} with several minibatch sizes on two or more sets of trajectories.
+
+    In one set all exchanges have the same size, so the costs of a byte and of a minibatch could not be told apart.
+    """
     shares, epochs = ((1,), 1) if config.method == "reinforce" else (SHARES, config.update_epochs)
     rows, spent, stepping = [], [], 0.0
-    for share in shares:
+    for played, share in itertools.product(sets, shares):
+        samples = sum(trajectory.length for trajectory in played)
         sized = dataclasses.replace(config, minibatch_size=max(1, samples // share), max_minibatches=share)
         phases = PhaseTimer()
         learner = factory.make_learner(sized, policy, World(), phases)
