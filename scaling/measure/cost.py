@@ -44,7 +44,8 @@ def main(argv):
     for repeat in range(args.repeats):
         cli.say(f"{repeat + 1} of {args.repeats}")
         order = list(ways)[:: 1 if repeat % 2 else -1]
-        rows.append({"repeat": repeat, **ways, **{way: time_of_step(args.ranks, ways[way], steps) for way in order}})
+        row = {"repeat": repeat, **dict.fromkeys(ways)}  # columns in one order
+        rows.append(row | {way: time_of_step(args.ranks, ways[way], steps) for way in order})
     found = ratio([row["with"] / row["without"] for row in rows])
     low, high = found["ci95"]
     takes = f"{found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
