@@ -35,6 +35,6 @@ unstage() {
     left=$(seconds_left)
     python=$unstaged PYTHONPATH=$unstaged_path
     unset PG_MPI_COMMIT  # or a successor of this job tells it of what was edited since
-    bound="timeout -k 5 $((${left:-600} / 2))" on_all_ranks jobs.unpack --remove "$staged" ||
+    bound="timeout -k 5 $(((${left:-600} + 1) / 2))" on_all_ranks jobs.unpack --remove "$staged" ||
         say "$staged may remain on some nodes"
 }

@@ -9,6 +9,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 envs=${PEERS_DIR:-$here/../../.peers}
+# shellcheck disable=SC2046  # several words
 [ $# -gt 0 ] || set -- $(cd "$here/requirements" && ls | sed 's/\.txt$//')
 for peer; do
     wanted=$here/requirements/$peer.txt

@@ -13,7 +13,7 @@ SELECT = r"select=\d+:ncpus=\d+(:(mpiprocs|ompthreads)=\d+)*"
 #: Directives of OpenPBS's qsub that the scripts may use, with the form of their values.
 DIRECTIVES = {"-N": r"[\w.-]{1,230}", "-j": "oe", "-r": "[yn]", "-l": rf"({SELECT}|walltime=[\d:]+)"}
 #: Options of the qsub command with which a script submits its successor.
-OPTIONS = {"-V", "-N", "-W", "-l", "-q", "-A"}
+OPTIONS = {"-V", "-N", "-W", "-l", "-q", "-A", "-P"}
 
 
 def test_shellcheck_has_no_findings():
@@ -23,7 +23,8 @@ def test_shellcheck_has_no_findings():
         *SCRIPTS.glob("*.pbs"),
         *(SCRIPTS / f"train.{kind}" for kind in ("sge", "lsf", "flux")),
         *(SCRIPTS / "sites").glob("*.sh"),
-        jobs.ROOT / "tests" / "batch" / "install.sh",
+        *(jobs.ROOT / "tests" / name for name in ("batch/install.sh", "chaos/install.sh", "release.sh")),
+        jobs.ROOT / "scaling" / "peers" / "setup.sh",
         jobs.ROOT / ".ci" / "run",
         jobs.ROOT / "recipes" / "container" / "install.sh",
     ]
@@ -64,12 +65,16 @@ Job Id: 4711.server
     Job_Name = pg_mpi
     Account_Name = physics
     Resource_List.filesystems = home:eagle
+    Resource_List.mem_128gb = 1
     Resource_List.ncpus = 512
     Resource_List.nodect = 4
+    Resource_List.nodes = 4:ppn=128
     Resource_List.place = scatter:excl
     Resource_List.select = 4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccel
 \terators=0
+    Resource_List.vmem = 1000gb
     Resource_List.walltime = 12:00:00
+    project = climate
     Variable_List = PBS_O_HOME=/home/me,PBS_O_QUEUE=workq,
 \tARGS=Resource_List.walltime = 1
 """
@@ -115,6 +120,8 @@ def test_successor_requests_the_same_resources(tmp_path):
         "routing",
         "-A",
         "physics",
+        "-P",
+        "climate",
     ]
     words = [*options, "-l", "software=x", "train.pbs"]
     assert second == "pg_mpi job: the next start is " + "".join(f"[{word}]" for word in words), done.stderr
@@ -131,3 +138,4 @@ def test_successor_requests_the_same_resources(tmp_path):
     (tmp_path / "qstat").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     done = run()
     assert done.stdout.splitlines()[0] == "3 " and "give --max-walltime" in done.stderr
+    assert "resources cannot be asked for: submit the same command again" in done.stdout and "[" not in done.stdout
