@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-from scaling.peers.log import USUAL_GAME, Log, arguments, versions
+from scaling.peers.log import Log, arguments, versions
 
 
 class Settings(NamedTuple):
@@ -153,7 +153,6 @@ def main():
         name=f"EnvPool PPO, CleanRL's settings for {args.settings.capitalize()}, our own re-writing",
         settings=f"{settings.envs} envs, {settings.steps} steps, "
         f"{settings.epochs} epochs, {settings.minibatches} minibatches, clip {settings.clip}",
-        game=USUAL_GAME | {"emulator": "EnvPool, Pong-v5"},
         versions=versions("envpool", "torch", "numpy"),
     )
     torch.manual_seed(args.seed)

@@ -13,16 +13,6 @@ from scaling.peers import START
 
 WINDOW = 100  # games per mean
 INTERVAL = 5.0  # seconds between lines
-#: Pong as most trainers wrap it, for the table of games.
-USUAL_GAME = {
-    "frame skip": "4, brighter of the last two",
-    "sticky actions": "none",
-    "start": "1 to 30 no-ops, then FIRE",
-    "actions": "6",
-    "observation": "84x84 grey, 4 stacked",
-    "reward": "sign",
-    "longest game": "108,000 frames",
-}
 
 
 def arguments(description):
@@ -54,7 +44,7 @@ class Log:
     """Lines of one run. Scores are those of whole games, -21 to 21, independent of the training reward."""
 
     def __init__(self, args, **about):
-        """``about``: name, settings, game and versions, as the README's tables show them."""
+        """``about``: name, settings and versions, as the README's tables show them."""
         self._scores, self._games, self._seconds = deque(maxlen=WINDOW), 0, args.seconds
         self._written, self._due = -1, 0.0
         args.out.parent.mkdir(parents=True, exist_ok=True)

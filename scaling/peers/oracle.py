@@ -4,7 +4,6 @@ import numpy as np
 
 from examples import pong_serial
 from scaling.peers.log import Log, arguments, versions
-from scaling.peers.ours import GAME, KARPATHY
 
 
 def main():
@@ -13,7 +12,6 @@ def main():
         args,
         name="Karpathy's method, serial",
         settings=f"{pong_serial.HIDDEN} hidden units, 1 game an update, RMSProp at {pong_serial.RATE}",
-        game=GAME | KARPATHY | {"emulator": "ale-py, Pong", "reward": "as given"},
         versions=versions("numpy", "ale-py"),
     )
     theta, steps = pong_serial.initial_weights(args.seed), 0

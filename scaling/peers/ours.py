@@ -13,17 +13,6 @@ from pg_mpi.files.provenance import commit_of_source
 from scaling.peers.log import Log, arguments, cores, versions
 
 ROOT = Path(__file__).parents[2]
-GAME = {
-    "emulator": "ale-py, ALE/Pong-v5",
-    "frame skip": "4, last frame",
-    "sticky actions": "0.25",
-    "start": "at once",
-    "actions": "6",
-    "observation": "blobs of the whole screen: positions, motion, relations, crossings; not pixels",
-    "reward": "its sign",
-    "longest game": "108,000 frames",
-}
-KARPATHY = {"actions": "2 (up, down)", "observation": "80x80 binary, difference of two"}
 
 
 def follow(job, metrics, log):
@@ -43,7 +32,6 @@ def main():
         args,
         name=f"pg_mpi, {args.preset}",
         settings=f"--preset {args.preset}, {cores()} ranks",
-        game=GAME | (KARPATHY if args.preset == "karpathy" else {}),
         versions={"pg_mpi": commit_of_source(), **versions("numpy", "ale-py", "mpi4py")},
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ from ray.rllib.connectors.learner.frame_stacking import FrameStackingLearner
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
 
-from scaling.peers.log import USUAL_GAME, Log, arguments, cores, versions
+from scaling.peers.log import Log, arguments, cores, versions
 
 STACK = 4
 SCORES = "scores"
@@ -72,7 +72,6 @@ def main():
         name="Ray RLlib PPO",
         settings=f"its Atari example's: batches of 4,000 steps, 10 epochs, minibatches of 128; {cores()} runners with "
         "1 env each",
-        game=USUAL_GAME | {"emulator": "ale-py, ALE/Pong-v5", "observation": "64x64 grey, 4 stacked"},
         versions=versions("ray", "torch", "gymnasium", "ale-py", "numpy"),
     )
     ray.init(num_cpus=cores(), include_dashboard=False)

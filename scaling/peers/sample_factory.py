@@ -11,7 +11,7 @@ from sample_factory.train import make_runner
 from sf_examples.atari.atari_utils import make_atari_env
 from sf_examples.atari.train_atari import parse_atari_args
 
-from scaling.peers.log import USUAL_GAME, Log, arguments, versions
+from scaling.peers.log import Log, arguments, versions
 
 FRAME_SKIP = 4
 
@@ -48,7 +48,6 @@ def main():
             name="Sample Factory APPO",
             settings=f"its Atari example's: {cfg.num_workers} workers, rollouts of {cfg.rollout}, {cfg.num_epochs} "
             f"epochs, batches of {cfg.batch_size}",
-            game=USUAL_GAME | {"emulator": "ale-py, PongNoFrameskip-v4"},
             versions=versions("sample-factory", "torch", "gymnasium", "ale-py", "numpy"),
         )
         cfg, runner = make_runner(cfg)

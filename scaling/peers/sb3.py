@@ -10,7 +10,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 
-from scaling.peers.log import USUAL_GAME, Log, arguments, versions
+from scaling.peers.log import Log, arguments, versions
 
 SCHEDULE = 10_000_000  # steps over which RL-Zoo's schedules anneal to zero; the time budget ends earlier
 
@@ -39,7 +39,6 @@ def main():
         args,
         name="Stable-Baselines3 PPO",
         settings="RL-Zoo's for Atari: 8 envs (subproc), 128 steps, 4 epochs, batches of 256",
-        game=USUAL_GAME | {"emulator": f"ale-py, {args.game}NoFrameskip-v4", "actions": str(envs.action_space.n)},
         versions=versions("stable-baselines3", "torch", "gymnasium", "ale-py", "numpy"),
     )
     model = PPO(

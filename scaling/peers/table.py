@@ -2,7 +2,7 @@
 
     python -m scaling.peers.table
 
-Scores are those at the times when the fastest pg_mpi preset reached 0 and 18, and at the end of the shortest run.
+Scores are those at the end of the shortest run.
 """
 
 import argparse
@@ -38,10 +38,8 @@ def speed(lines):
     return (last["env_steps"] - first["env_steps"]) / (last["wall_s"] - first["wall_s"])
 
 
-def score(about, lines, wall):
+def score(lines, wall):
     """Table cell: the last mean score known ``wall`` seconds after the start."""
-    if about["seconds"] < wall:
-        return "shorter run"
     known = [line for line in lines if line["wall_s"] <= wall and line["return_mean"] is not None]
     return _score(known[-1]) if known else "no game yet"
 
@@ -57,42 +55,24 @@ def reached(lines, target):
     return next(times, math.inf)
 
 
-def ours(runs, target):
-    """Seconds until the fastest pg_mpi run reached ``target``, or infinity."""
-    times = (reached(lines, target) for about, lines in runs if about["name"].startswith("pg_mpi"))
-    return min(times, default=math.inf)
-
-
 def _seconds(time):
     return f"{time:,.0f} s" if time < math.inf else "not reached"
 
 
 def scores(runs):
     """Table of speeds and scores."""
-    rows, moments = [], [(ours(runs, target), f", pg_mpi at {target}") for target in TARGETS]
-    moments.append((min((about["seconds"] for about, lines in runs if lines), default=math.inf), ""))
-    moments = [(time, where) for time, where in moments if time < math.inf]
+    rows, shortest = [], min((about["seconds"] for about, lines in runs if lines), default=0)
     for about, lines in runs:
         if "error" in about:
-            rows.append([about["name"], about["error"], *[""] * (2 + len(moments) + len(TARGETS))])
+            rows.append([about["name"], about["error"], *[""] * (3 + len(TARGETS))])
             continue
         scored = [line for line in lines if line["return_mean"] is not None]
         end = f"{_score(scored[-1])} at {scored[-1]['wall_s']:,.0f} s" if scored else "no game ended"
         first = f"{lines[0]['wall_s']:,.0f} s"
-        then = [score(about, lines, time) for time, _ in moments]
         when = [_seconds(reached(lines, target)) for target in TARGETS]
-        rows.append([about["name"], f"{speed(lines):,.0f}", first, *then, *when, end])
-    then = [f"score at {time:,.0f} s{where}" for time, where in moments]
+        rows.append([about["name"], f"{speed(lines):,.0f}", first, score(lines, shortest), *when, end])
     when = [f"{target} reached after" for target in TARGETS]
-    return markdown([["", "steps/s", "first report", *then, *when, "end"], *rows])
-
-
-def games(runs):
-    """Table of each trainer's version of Pong."""
-    known = [about for about, _ in runs if "game" in about]
-    keys = dict.fromkeys(key for about in known for key in about["game"])
-    rows = [[about["name"], *(about["game"].get(key, "") for key in keys)] for about in known]
-    return markdown([["", *keys], *rows])
+    return markdown([["", "steps/s", "first report", f"score at {shortest:,.0f} s", *when, "end"], *rows])
 
 
 def settings(runs):
@@ -110,7 +90,7 @@ def settings(runs):
 def write():
     """Write the tables between the marks in the README."""
     runs = read()
-    parts = [scores(runs), games(runs), settings(runs)] if runs else ["Not measured yet."]
+    parts = [scores(runs), settings(runs)] if runs else ["Not measured yet."]
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(MARKS[0])
     after = rest.split(MARKS[1])[1]
