@@ -14,7 +14,7 @@ help:  ## list the targets
 
 # exec: signals sent to make reach the launcher, not a shell.
 train: $(STAMP)  ## train Pong on every core into runs/pong, or resume from its last checkpoint
-	$(if $(ARGS),,@echo 'Training until the last 100 games average 18: usually 3 to 10 minutes on two cores. Ctrl-C saves a checkpoint,'; \
+	$(if $(ARGS),,@echo 'Training until the last 100 games average 18: usually 2 to 10 minutes on two cores. Ctrl-C saves a checkpoint,'; \
 	    echo 'and make train resumes from it. In another terminal: $(PY) -m pg_mpi.watch runs/pong')
 	@exec $(PY) -m pg_mpi.mpi.launch $(if $(NP),-n $(NP)) --again 'make train$(if $(NP), NP=$(NP))$(if $(ARGS), ARGS="$(subst ','\'',$(ARGS))")' -- \
 	    pg_mpi.train --preset fast --run-dir runs/pong $(if $(findstring --env-id,$(ARGS)),,--target-return 18) $(ARGS)

@@ -64,6 +64,14 @@ def _table(head, rows):
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def _scope(applies):
+    """What a setting applies to, in brackets."""
+    if isinstance(applies, tuple):
+        name, value = applies
+        applies = f"with {flag(name)}" + ("" if value is True else f" {value}")
+    return f" ({applies})" if applies else ""
+
+
 class Settings(SphinxDirective):
     """The settings of a run as a table."""
 
@@ -72,7 +80,7 @@ class Settings(SphinxDirective):
         rows = []
         for name, field in FIELDS.items():
             about = field.metadata
-            meaning = about["help"] + (f" ({about['applies']})" if about["applies"] else "")
+            meaning = about["help"] + _scope(about["applies"])
             rows.append([f"`{flag(name)}`", _cell(field.default), meaning, "" if about["identity"] else "yes"])
         return self.parse_text_to_nodes(_table(["flag", "default", "meaning", "may change on resume"], rows))
 

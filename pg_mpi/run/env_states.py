@@ -26,7 +26,7 @@ from pg_mpi.mpi.interface import Collectives
 from pg_mpi.run.saved_run import Saved, checking
 
 ENVS = 1024  # most envs of a group: 17 MB of Pong
-REPLAYS = 8  # most ranks of a group with --replay: 21 MB each
+REPLAYS = 8  # most ranks of a group with --replay: 20 MB each
 
 EnvStates = dict[int, Any]  # Env.state() by the env's index
 Replays = dict[int, State]  # replay_state() by the rank of the saved run
