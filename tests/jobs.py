@@ -17,6 +17,7 @@ from pg_mpi import api
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_file, checkpoint_folder
+from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.mpi.launch import launcher
 from pg_mpi.mpi.launch.mpirun import find_mpirun, flavour, mpirun_command
 from pg_mpi.run.env_states import Layout, decode
@@ -257,7 +258,16 @@ def refusal(main, *args):
 
 def refused_start(ranks, *flags):
     """Return the message with which a start on ``ranks`` ranks refuses flags. In this process, without MPI."""
-    return refusal(lambda argv: find_start(*parse_train(argv), ranks), "--run-dir", "run", *small(flags), *flags)
+
+    def start(argv):
+        config, given = parse_train(argv)
+        folder = RunFolder(config.folder)
+        try:
+            find_start(folder, config, given, ranks, [])
+        finally:
+            folder.unlock()
+
+    return refusal(start, "--run-dir", "run", *small(flags), *flags)
 
 
 def one_line(result):

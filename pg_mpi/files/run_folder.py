@@ -16,7 +16,7 @@ class RunFolder:
     """A run's folder, locked for this process from ``open`` to ``unlock``.
 
     Attributes:
-        path: the folder. A copy of the object on another rank does not hold the lock.
+        path: the folder.
         checkpoints: the folder of its checkpoints.
     """
 
@@ -24,9 +24,6 @@ class RunFolder:
         self.path = path
         self.checkpoints = os.path.join(path, "checkpoints")
         self._lock: FolderLock | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lock": None}
 
     def file(self, name: str) -> str:
         """The path of a file in the folder."""

@@ -31,7 +31,6 @@ class Start:
 
     Attributes:
         config: the settings, with the actual number of envs per rank.
-        folder: the run folder, locked.
         env_spec: the specification, such as ``AtariSpec``.
         path: of the checkpoint to resume from, or None.
         saved: its arrays and facts. They stay on rank 0, where they are loaded.
@@ -39,7 +38,6 @@ class Start:
     """
 
     config: TrainConfig
-    folder: RunFolder
     env_spec: EnvSpec
     path: str | None = None
     saved: saved_run.Saved | None = None
@@ -50,7 +48,7 @@ class Start:
 
 
 def begin(
-    world: Collectives, config: TrainConfig, given: Collection[str], hosts: int
+    world: Collectives, folder: RunFolder, config: TrainConfig, given: Collection[str], hosts: int
 ) -> tuple[Start, GroupStates | None]:
     """Find what the run starts from, and read the states of each group, None without a checkpoint.
 
@@ -58,20 +56,23 @@ def begin(
     Raises ``UsageError``, ``CheckpointError``, ``SystemFault``, alike on all ranks.
 
     Args:
+        folder: the run folder. Rank 0 locks it; if this raises, it may stay locked.
         given: the names of the settings on the command line.
         hosts: the number of hosts.
     """
     damaged: list[str] = []
     while True:
-        start: Start = world.on_root(find_start, config, given, world.size, damaged, asleep=True)
+        start: Start | None = world.on_root(find_start, folder, config, given, world.size, damaged, asleep=True)
+        if start is None:
+            continue  # another trainer has saved in the folder meanwhile: resume from there, or be refused
         if start.path is None:
             return start, None
         try:
             return start, world.on_every(_read, start, world, hosts)
-        except BaseException as error:
-            start.folder.unlock()  # a caller in Python may try again
-            if start.layout is None or not isinstance(error, CheckpointError):
+        except CheckpointError as error:
+            if start.layout is None:
                 raise
+            folder.unlock()
             damaged.append(start.path)
             world.on_root(warn, str(error))
 
@@ -98,24 +99,6 @@ def _read(start: Start, world: Collectives, hosts: int) -> GroupStates:
     return GroupStates(group, [block(rank) for rank in range(world.rank, stop)])
 
 
-def find_start(config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str] = ()) -> Start:
-    """Check the settings, lock the folder and load the checkpoint to resume from. Rank 0 only. Raises ``UsageError``.
-
-    Args:
-        given: the names of the settings on the command line.
-        damaged: checkpoints to skip.
-    """
-    folder = RunFolder(config.folder)
-    try:
-        _check_code(config)
-        while (start := _find_start(folder, config, given, ranks, damaged)) is None:
-            pass  # another trainer has saved in the folder meanwhile: resume from there, or be refused
-        return start
-    except BaseException:
-        folder.unlock()  # a caller in Python may try again
-        raise
-
-
 def _check_code(config: TrainConfig) -> None:
     """Refuse an environment, features, a policy or a tracker that cannot be imported."""
     registry.check(config)
@@ -125,13 +108,18 @@ def _check_code(config: TrainConfig) -> None:
         check_extra("tensorboardX", "tensorboard", "--track tensorboard")
 
 
-def _find_start(
+def find_start(
     folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
 ) -> Start | None:
-    """A start from the folder's own checkpoints, from ``--resume``, or a new one.
+    """Check the settings, lock the folder, and return a start from its checkpoints, from ``--resume``, or a new one.
 
-    None, and the folder unlocked, if another trainer has saved there meanwhile.
+    None, and the folder unlocked, if another trainer has saved there meanwhile. Rank 0 only. Raises ``UsageError``.
+
+    Args:
+        given: the names of the settings on the command line.
+        damaged: checkpoints to skip.
     """
+    _check_code(config)
     source = None if config.resume in ("auto", "never") else config.resume
     own = checkpoint_folder.candidates(folder.path)
     if own:
@@ -142,10 +130,10 @@ def _find_start(
         raise UsageError(f"--resume {source}: no checkpoint is there; give auto, never, a run folder or a file")
     if source is None:
         config.check(ranks, given)
-        start = Start(config, folder, registry.make_spec(config))
+        start = Start(config, registry.make_spec(config))
         factory.try_out(config, start.env_spec)
     else:
-        start = _resumed(source, folder, config, given, ranks, damaged)
+        start = _resumed(source, config, given, ranks, damaged)
     if not own:
         folder.open()
     if checkpoint_folder.candidates(folder.path) == own:
@@ -158,9 +146,7 @@ def _find_start(
     return None
 
 
-def _resumed(
-    source: str, folder: RunFolder, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]
-) -> Start:
+def _resumed(source: str, config: TrainConfig, given: Collection[str], ranks: int, damaged: Collection[str]) -> Start:
     """A start from the newest good checkpoint of ``source``, if the settings fit."""
     try:
         path, arrays, facts = _load_newest(source, list(damaged))
@@ -174,7 +160,7 @@ def _resumed(
     config.check(ranks, given)
     env_spec = saved_run.env_spec_of(config, arrays, facts)
     factory.try_out(config, env_spec)
-    return Start(config, folder, env_spec, path, (arrays, facts), Layout.of(facts))
+    return Start(config, env_spec, path, (arrays, facts), Layout.of(facts))
 
 
 def _load_newest(source: str, damaged: list[str]) -> checkpoint_folder.Loaded:

@@ -34,41 +34,40 @@ class RunLog:
     is_open = False
     metrics: dict[str, Any] | None = None
 
-    def __init__(self, clock: Callable[[], float], update: int) -> None:
-        """``clock``: as of ``World``; ``update``: the last one before this start."""
-        self._clock, self._begun = clock, update
+    def __init__(self, clock: Callable[[], float], config: TrainConfig, folder: RunFolder, counters: Counters) -> None:
+        """``clock``: as of ``World``; ``counters``: those at the start of training."""
+        self._clock, self._config, self._folder, self._counters = clock, config, folder, counters
+        self._begun = counters.update
 
-    def open(
-        self, config: TrainConfig, folder: RunFolder, counters: Counters, facts: dict[str, Any]
-    ) -> tuple[float, int]:
-        """Open the logs after ``counters``; returns the training seconds and starts of the folder so far.
+    def open(self, facts: dict[str, Any]) -> tuple[float, int]:
+        """Open the logs after the counters; returns the training seconds and starts of the folder so far.
 
         ``facts``: the provenance of this start, for ``config.json``.
         """
         self._facts = facts
-        with writing(folder.path):
-            folder.reopen()  # close() writes DONE again if the run is finished
-            earlier = folder.starts()
-            restarts = folder.begin(dataclasses.asdict(config), facts)
+        with writing(self._folder.path):
+            self._folder.reopen()  # close() writes DONE again if the run is finished
+            earlier = self._folder.starts()
+            restarts = self._folder.begin(dataclasses.asdict(self._config), facts)
         self._changes = provenance.changes(earlier[-1], facts) if earlier else []
-        own = checkpoint_folder.candidates(folder.path)  # else the lines are of starts that saved nothing
-        self.take_over(config, folder, counters, counters.update if own else 0)
+        own = checkpoint_folder.candidates(self._folder.path)  # else the lines are of starts that saved nothing
+        self.take_over(self._counters.update if own else 0)
         return self._log.seconds_before, restarts
 
-    def take_over(self, config: TrainConfig, folder: RunFolder, counters: Counters, kept: int) -> None:
+    def take_over(self, kept: int) -> None:
         """Open the logs of a start that is already in ``config.json``, as a new rank 0 does.
 
         ``kept``: the update of the last line of metrics to keep.
         """
         self.is_open = True
-        self._config, self._folder, self._counters = config, folder, counters
+        config, folder = self._config, self._folder
         clock = self._clock  # not self, so that an object that nobody needs gives its lock back at once
         self._progress = Progress(config, lambda: clock() - STARTED, reaches_terminal(sys.stdout))
         self._tensorboard: TensorBoard | None = None
         with writing(folder.path):
             self._log = MetricsLog(folder.file("metrics.jsonl"), kept)
             if config.track:
-                self._tensorboard = TensorBoard(folder.file("tensorboard"), counters.env_steps)
+                self._tensorboard = TensorBoard(folder.file("tensorboard"), self._counters.env_steps)
 
     def banner(self, env_spec: EnvSpec, policy: Policy, resumed_from: str | None) -> None:
         """Print the run's set-up. ``resumed_from``: the path of a checkpoint, or None."""

@@ -14,6 +14,7 @@ from pg_mpi.config.errors import RunError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.features import native_encoder
 from pg_mpi.files.provenance import provenance
+from pg_mpi.files.run_folder import RunFolder
 from pg_mpi.files.trace_file import Trace
 from pg_mpi.learning.learner import Learner
 from pg_mpi.learning.phases import PhaseTimer
@@ -60,17 +61,19 @@ class Trainer:
         self._world = world
         thread_pinning.pin_threads()
         where = rank_placement.summary(world, thread_pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
-        start, states = begin(world, config, given, where["hosts"])
+        self._folder = RunFolder(config.folder)
+        self._envs: list[Env] = []
         try:
+            start, states = begin(world, self._folder, config, given, where["hosts"])
             self._set_up(start, states, where, parts)
         except BaseException:
-            start.folder.unlock()  # a caller in Python may try again
+            self.close()  # a caller in Python may try again
             raise
 
     def _set_up(self, start: Start, states: env_states.GroupStates | None, where: dict[str, Any], parts: Any) -> None:
         world, config = self._world, start.config
         self.config = config
-        self.env_spec, self._folder = start.env_spec, start.folder
+        self.env_spec = start.env_spec
         self.phases = PhaseTimer(world.clock)
         policy: Policy = parts.make_policy(config, start.env_spec)
         self.learner: Learner = parts.make_learner(
@@ -82,17 +85,18 @@ class Trainer:
         self.played = 0
         self._envs_in_all = world.size * config.envs_per_rank
         first = world.rank * config.envs_per_rank
-        envs = [self._make_env(index) for index in range(first, first + config.envs_per_rank)]
+        for index in range(first, first + config.envs_per_rank):
+            self._envs.append(self._make_env(index))
         if states:
             run_state.restore(world, start.saved, self.learner, self.counters)
-            env_states.scatter(world, states, self.learner, envs)
+            env_states.scatter(world, states, self.learner, self._envs)
         world.broadcast_(policy.theta)
         if policy.norm:
             world.broadcast_(policy.norm.state)
             policy.norm.refresh()
-        self.player = Player(envs, start.env_spec.codes, config, self.phases)
+        self.player = Player(self._envs, start.env_spec.codes, config, self.phases)
         self.network = policy.expand()
-        self.run_log = RunLog(world.clock, self.counters.update)
+        self.run_log = RunLog(world.clock, config, self._folder, self.counters)
         before, self._restarts = world.on_root(self._open_run_log, where)
         group = choose_group(world, config, where["hosts"], self._folder)
         self._saving = Saving(self._folder, config, group, world.clock, self.run_log.sync)
@@ -119,13 +123,13 @@ class Trainer:
         if self._copies:
             stop = StopOrLost(stop, self._world)
         length = round_length(self.config, self._envs_in_all, self.counters.recent)
-        before = [env.state() for env in self.player.envs]
+        before = [env.state() for env in self._envs]
         with self.phases.around("play"):
             trajectories = self.player.play(self.network, length, stop)
         with self.phases("wait"):  # for the slowest rank
             (stopped,) = self._world.any(stop)
         if stopped:
-            for env, state in zip(self.player.envs, before):
+            for env, state in zip(self._envs, before):
                 env.restore(*state)
             self.phases.clear()
             return None
@@ -136,7 +140,7 @@ class Trainer:
 
     def learn(self, trajectories: list[Trajectory]) -> None:
         """Run one update on a round of ``play`` and count it, on all ranks or on none."""
-        envs = self.player.envs
+        envs = self._envs
         with self.phases("allreduce"):
             counts = count_round(self._world, envs, trajectories)
         groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
@@ -198,7 +202,7 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint of the whole run, after a check that all ranks hold equal weights."""
         with self.phases("record"):
-            learner, envs = self.learner, self.player.envs
+            learner, envs = self.learner, self._envs
             check_weights(self._world, learner.policy.theta, self.counters.update)
             layout = self._saving.layout(self._world, self._envs_in_all)
             whole = run_state.collect(self.config, self.env_spec, learner, self.counters)
@@ -222,7 +226,7 @@ class Trainer:
 
     def close(self) -> None:
         """Close the environments, and give the run folder's lock back, which ``finish`` does too. Not collective."""
-        for env in self.player.envs:
+        for env in self._envs:
             env.close()
         self._folder.unlock()
 
@@ -232,7 +236,7 @@ class Trainer:
         """With ``--elastic``, copy the envs' states to another rank. Collective."""
         if self._copies:
             with self.phases("record"):
-                self._copies.exchange(self.player.envs)
+                self._copies.exchange(self._envs)
 
     def survive(self, error: Exception) -> bool:
         """Discard the round and continue without failed ranks; False if ``error`` is not a rank failure.
@@ -259,7 +263,7 @@ class Trainer:
         self._saving.agree(world)
         if high != -low:
             raise RuntimeError(f"the surviving ranks are at different updates: {-low} to {high}")
-        self.player.envs = cast(BuddyCopies, self._copies).redistributed(self.player.envs, self._make_env)
+        self._envs[:] = cast(BuddyCopies, self._copies).redistributed(self._envs, self._make_env)
         written = world.on_root(self._log_loss, lost, begun)
         self._keep_in_memory()
         if self._stats:  # the newest update may lack its report or checkpoint
@@ -281,14 +285,14 @@ class Trainer:
                 )
             self._folder.open()
             self._folder.claim()
-            self.run_log.take_over(self.config, self._folder, self.counters, self.counters.update)
+            self.run_log.take_over(self.counters.update)
         return self.run_log.lost(lost, self._world.size, self._world.clock() - begun)
 
     # -- output -------------------------------------------------------------------------------------------
 
     def _open_run_log(self, where: dict[str, Any]) -> tuple[float, int]:
         facts = provenance(sys.argv, self._world.size, self._world.mpi_version(), where)
-        return self.run_log.open(self.config, self._folder, self.counters, facts)
+        return self.run_log.open(facts)
 
     def _open_trace(self, host: str) -> Trace:
         """Open this rank's trace; its time 0 is now, on rank 0's clock."""

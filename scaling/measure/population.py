@@ -106,7 +106,8 @@ class Population:
         self._trainer.learn(self._trajectories)
         self.world = MadeUpWorld(0, size)
         self._trainer.close()  # ``resume`` locks it
-        self._saving = saving.Saving(RunFolder(folder), self.config, self.group, time.monotonic, lambda: None)
+        self._folder = RunFolder(folder)
+        self._saving = saving.Saving(self._folder, self.config, self.group, time.monotonic, lambda: None)
         self._layout = self._saving.layout(self.world, size * self.config.envs_per_rank)
 
     def count(self):
@@ -136,10 +137,10 @@ class Population:
     def resume(self):
         """Find the checkpoint, and read and scatter the states of rank 0's group."""
         trainer = self._trainer
-        begun, states = resume.begin(self.world, self.config, self.given, self.hosts)
+        begun, states = resume.begin(self.world, self._folder, self.config, self.given, self.hosts)
         run_state.restore(self.world, begun.saved, trainer.learner, trainer.counters)
         env_states.scatter(self.world, states, trainer.learner, trainer.player.envs)
-        begun.folder.unlock()
+        self._folder.unlock()
 
 
 def measure(size, words, repeats):

@@ -113,21 +113,23 @@ def test_damaged_checkpoint_is_set_aside_beside_an_earlier_one(tmp_path):
 
 def run_log(folder, update):
     """The open log of a start after ``update``, and its folder."""
-    log, counters, there = RunLog(time.monotonic, 0), Counters(), RunFolder(str(folder))
+    counters, there = Counters(), RunFolder(str(folder))
     counters.update = update
+    log = RunLog(time.monotonic, TrainConfig(), there, counters)
     there.open()
     there.claim()
-    log.open(TrainConfig(), there, counters, {"argv": []})
+    log.open({"argv": []})
     return log
 
 
 def test_run_is_ended_once_more_after_a_rank_is_lost_at_the_end(tmp_path, capsys):
     """By a rank 0 that wrote no metrics itself, as when it has just taken over from a lost one."""
-    log, counters, there = RunLog(time.monotonic, 2), Counters(), RunFolder(str(tmp_path))
+    counters, there = Counters(), RunFolder(str(tmp_path))
+    log = RunLog(time.monotonic, TrainConfig(track="tensorboard"), there, counters)
     counters.update = 3
     there.open()
     there.claim()
-    log.take_over(TrainConfig(track="tensorboard"), there, counters, 3)
+    log.take_over(3)
     log.close("asked to stop", False, 0.0)
     log.close("asked to stop", False, 0.0)
     said = f"stopped: asked to stop. Checkpoint saved; run the same command again to resume {tmp_path}\n"

@@ -1,8 +1,10 @@
 """The operations of a run agree on all ranks, and skipped updates are counted in a row."""
 
 import numpy as np
+import pytest
 
 from pg_mpi.config.command_line import parse_train
+from pg_mpi.learning.rollout import Env
 from pg_mpi.mpi.world import World
 from pg_mpi.run.trainer import Trainer
 from scaling.model.virtual.world import Hub
@@ -27,6 +29,16 @@ def test_skipped_updates_are_counted_in_a_row(tmp_path):
         t.learn(t.play())
         found.append((t.learner.skipped, t.learner.skipped_in_row))
     assert found == [(1, 1), (2, 2), (2, 0), (3, 1)]
+
+
+def test_failed_start_closes_its_envs_and_unlocks_the_folder(tmp_path, monkeypatch):
+    closed, make = [], Trainer._make_env
+    monkeypatch.setattr(Trainer, "_make_env", lambda trainer, index: make(trainer, index if index < 2 else 1 // 0))
+    monkeypatch.setattr(Env, "close", lambda env: closed.append(env.index))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            cartpole(tmp_path, "--envs-per-rank", "4")
+    assert closed == [0, 1] * 2
 
 
 def test_stop_of_one_rank_discards_the_round_of_all(tmp_path):
