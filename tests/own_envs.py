@@ -28,6 +28,13 @@ class Base:
         return 0.0
 
 
+class Drawn(Base):
+    """Renders a picture of 8 x 10 pixels."""
+
+    def render(self):
+        return np.full((8, 10, 3), 25 * self.steps, np.uint8)
+
+
 class Endless(Base):
     """A random walk that never terminates."""
 

@@ -39,10 +39,6 @@ class AtariSpec:
     gaussian: ClassVar[bool] = False  # actions are discrete
     idle: ClassVar[int] = NOOP  # code of the no-op action
 
-    def inputs(self, config: TrainConfig) -> int:
-        """Return the number of inputs."""
-        return registry.make_encoder(config.features, self.scene).size
-
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> AtariGame:
         """Create an emulator with a new game. Takes 0.1 to 0.25 s, nearly all of it for colours that are not used."""
         version = config.mode, config.difficulty

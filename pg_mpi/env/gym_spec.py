@@ -47,10 +47,6 @@ class GymSpec:
         """The environment's code of each policy action."""
         return IdentityActions() if self.spaces.codes is None else self.spaces.codes
 
-    def inputs(self, config: TrainConfig) -> int:
-        """Return the size of an observation."""
-        return self.spaces.numbers
-
     def origin(self, config: TrainConfig) -> NDArray[np.float32]:
         """Return a typical observation, float32 (n,), for the running mean to start from."""
         with contextlib.closing(self.make_game(config, stream(0, CALIBRATION))) as game:

@@ -62,9 +62,6 @@ class EnvSpec(Protocol):
     def gaussian(self) -> bool:
         """Whether actions are vectors of numbers, drawn from a normal distribution."""
 
-    def inputs(self, config: TrainConfig) -> int:
-        """The size of an observation: how many inputs may be active, or how many numbers there are."""
-
     def make_game(self, config: TrainConfig, rng: np.random.Generator, film: bool = False) -> Environment:
         """A new environment with a new game. ``film``: whether ``rgb`` will be called."""
 

@@ -156,4 +156,4 @@ class Learner:
             return None
         played = (trajectory for group in groups for trajectory in group.trajectories)
         returns = ((t, discounted_returns(t.rewards, t.ends, self._config.gamma)) for t in played)
-        return summed(self._world, (norm.sums(self.policy.numbers(t), found) for t, found in returns), exact)
+        return summed(self._world, (norm.sums(t.seen, found) for t, found in returns), exact)

@@ -123,12 +123,6 @@ class CustomPolicy:
         """Return the observations of trajectories as the function takes them: float (n, inputs), or csr."""
         return self._stacked([seen for trajectory in trajectories for seen in trajectory.seen])
 
-    def numbers(self, trajectory: Any) -> Floats:
-        """Return the observations to normalise: float32 (n, inputs), or (n, 0) if they are not."""
-        if not self._scales:
-            return np.empty((trajectory.length, 0), dtype=np.float32)
-        return np.array(trajectory.seen, dtype=np.float32).reshape(trajectory.length, self._inputs)
-
     def _stacked(self, observations: Sequence[Any]) -> Any:
         if self._sparse:
             from scipy.sparse import csr_matrix

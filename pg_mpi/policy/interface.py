@@ -65,9 +65,6 @@ class Policy(Protocol):
     def batch(self, trajectories: Sequence[Any]) -> Any:
         """The observations of trajectories, n in all."""
 
-    def numbers(self, trajectory: Any) -> Floats:
-        """The numbers of a trajectory's observations that the running norm scales: (n, D), or (n, 0)."""
-
     def forward(self, theta: Floats, x: Any) -> tuple[Floats, Any]:
         """Outputs (n, actions + 1), the value last, and whatever ``backward`` needs."""
 

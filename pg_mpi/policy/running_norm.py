@@ -48,14 +48,16 @@ class RunningNorm:
         scaled: Floats = ((observations - self._mean[:-1]) * self._factor[:-1]).astype(observations.dtype)
         return np.clip(scaled, -LIMIT, LIMIT, out=scaled)
 
-    def sums(self, observations: Floats, returns: Floats) -> Floats:
+    def sums(self, observations: Any, returns: Floats) -> Floats:
         """Return the sums of one env's round: [n, sum of (x - mean), sum of (x - mean)^2].
 
         Args:
-            observations: (n, D).
+            observations: n arrays (D,); not used if D is 0, as with sparse observations.
             returns: (n,), discounted.
         """
-        seen = np.column_stack((observations, returns)).astype(np.float64)
+        numbers = len(self._mean) - 1
+        observed = np.reshape(observations if numbers else (), (len(returns), numbers))
+        seen = np.column_stack((observed, returns)).astype(np.float64)
         away = seen - self._mean
         return np.concatenate(([len(seen)], away.sum(axis=0), (away * away).sum(axis=0)))
 

@@ -127,10 +127,6 @@ class SparseMLP:
         observed, counts = (np.concatenate([getattr(t, name) for t in trajectories]) for name in ("observed", "counts"))
         return self.gathered(observed, counts)
 
-    def numbers(self, trajectory: Any) -> Floats:
-        """Return the observations to normalise: none, (n, 0)."""
-        return np.empty((trajectory.length, 0))
-
     def gathered(self, observed: Integers, counts: Integers) -> csr_matrix:
         """Return csr (n, rows) from the active inputs of all observations and the count of each."""
         starts, values = np.append(0, np.cumsum(counts)), np.ones(len(observed), dtype=self.theta.dtype)

@@ -1,7 +1,7 @@
 """Settings and specification → policy, optimizer and learner."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pg_mpi.config.errors import UsageError, user_code
 from pg_mpi.config.parsers import imported
@@ -22,9 +22,6 @@ from pg_mpi.policy.interface import Policy
 from pg_mpi.policy.mlp import MLP
 from pg_mpi.policy.running_norm import RunningNorm
 
-if TYPE_CHECKING:
-    from pg_mpi.policy.sparse_mlp import SparseMLP
-
 
 def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:
     """Make the policy of ``config`` with random weights, equal on all ranks with the same numpy.
@@ -36,7 +33,7 @@ def make_policy(config: TrainConfig, env_spec: EnvSpec) -> Policy:
     head = Gaussian(len(cast(Any, env_spec).spaces.low)) if env_spec.gaussian else Categorical(len(env_spec.codes))
     free = head.outputs // 2 if env_spec.gaussian else 0
     make = MLP if config.policy == "usual" else own_policy(config)
-    inputs = env_spec.inputs(config)
+    inputs = env_spec.make_encoder(config).size
     scales = config.normalise and not env_spec.sparse and not cast(Any, env_spec).spaces.states  # one-hot is unscaled
     origin = cast(Any, env_spec).origin(config) if scales else ()
     norm = RunningNorm(origin) if scales or config.rewards == "scaled" else None
@@ -65,12 +62,12 @@ def own_policy(config: TrainConfig) -> Callable[..., Any]:
     return found
 
 
-def _sparse(config: TrainConfig, env_spec: EnvSpec) -> "SparseMLP":
+def _sparse(config: TrainConfig, env_spec: EnvSpec) -> Policy:
     """Make the policy on sparse inputs."""
     from pg_mpi.policy.sparse_mlp import SparseMLP  # imports scipy, which other policies do not need
 
     policy = SparseMLP(
-        env_spec.inputs(config),
+        env_spec.make_encoder(config).size,
         config.hidden,
         len(env_spec.codes),
         sigmoid=config.method == "reinforce" and len(env_spec.codes) == 2,

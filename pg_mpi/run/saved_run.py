@@ -31,7 +31,7 @@ def env_spec_of(config: TrainConfig, arrays: Arrays, facts: dict[str, Any]) -> E
     """
     with checking():
         env_spec = registry.restored(config.env_id, arrays, facts)
-        there, inputs = arrays["theta"].size, env_spec.inputs(config)
+        there, inputs = arrays["theta"].size, env_spec.make_encoder(config).size
         least = config.hidden * inputs // 2  # with ``difference`` two inputs share weights
         if config.policy == "usual" and least > there:
             raise ValueError(f"{there} parameters are too few for {config.hidden} hidden units on {inputs} inputs")

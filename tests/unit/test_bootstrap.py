@@ -102,7 +102,8 @@ def pong():
 def play_pong(pong, *flags):
     """Play a rollout of Pong with a value of 4 for every state: (trajectory, advantages)."""
     config, actions = config_of("ALE/Pong-v5", *flags), len(pong.codes)
-    policy = CustomPolicy(ConstantPolicy(actions), Categorical(actions), pong.inputs(config), True, None, False)
+    inputs = pong.make_encoder(config).size
+    policy = CustomPolicy(ConstantPolicy(actions), Categorical(actions), inputs, True, None, False)
     env = Env(0, config, pong)
     env.explores = False
     (trajectory,) = Player([env], pong.codes, config, PhaseTimer()).play(policy.expand(), round_length(config, 1))

@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
+import own_envs
 import pytest
 from gymnasium import spaces
 
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import CheckpointError, RunError, UsageError
 from pg_mpi.env import env_state, gym_spec, registry
+from pg_mpi.learning.rollout import Env
 from pg_mpi.run import factory
 from pg_mpi.run.trained_policy import RandomPolicy
 
@@ -143,7 +145,7 @@ def test_box_is_flattened_and_discrete_is_one_hot():
     np.testing.assert_array_equal(game.screen, np.eye(16)[0])
     spec, config = spec_of(f"{MODULE}:BoxSpaces")
     game = spec.make_game(config, np.random.default_rng(0))
-    assert spec.inputs(config) == 6 and game.screen.shape == (6,) and game.screen.dtype == np.float32
+    assert spec.make_encoder(config).size == 6 and game.screen.shape == (6,) and game.screen.dtype == np.float32
     np.testing.assert_array_equal(game.screen, [0, 1, 2, 3, 4, 5])
 
 
@@ -170,6 +172,18 @@ def test_pendulum_actions_are_scaled_to_the_bounds():
     observation, reward, *_ = env.step(np.array([1.0], np.float32))
     assert game.step(np.array([0.5])) == reward  # torques go from -2 to 2
     np.testing.assert_array_equal(game.screen, observation)
+
+
+def test_each_game_of_each_env_has_another_seed(monkeypatch):
+    seeds, reset = [], own_envs.Base.reset
+    monkeypatch.setattr(own_envs.Base, "reset", lambda env, seed=None: seeds.append(seed) or reset(env))
+    spec, config = spec_of(f"{MODULE}:Base")
+    seeds.clear()  # of the trial
+    for index in range(2):
+        env = Env(index, config, spec)
+        for _ in range(3):
+            env.game.reset()
+    assert len(set(seeds)) == len(seeds) == 8
 
 
 def test_time_limit_truncates_and_failure_terminates():
@@ -206,7 +220,7 @@ def test_time_limit_truncates_and_failure_terminates():
         ("own_broken:Env", "own_broken does not import: ZeroDivisionError"),
     ],
 )
-def test_unsupported_environments_are_refused(env_id, message, capsys):
+def test_unsupported_environments_are_refused(env_id, message):
     with pytest.raises(UsageError) as refused:
         spec_of(env_id)
     assert message in str(refused.value) and "\n" not in str(refused.value)
@@ -298,7 +312,6 @@ def test_pack_and_unpack_round_trip():
     holder.space = spaces.Discrete(3)
     wrapper.env, wrapper.count = holder, 12
     saved = json.dumps(env_state.plain(wrapper)).encode()
-    json.loads(saved)
     expected = [holder.np_random.random(), holder.odd.random()]
     holder.values, wrapper.count, space = None, 0, holder.space
     env_state.unpack(wrapper, saved)
