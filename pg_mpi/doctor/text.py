@@ -78,7 +78,8 @@ def _emulator(ranks: list[Facts]) -> str:
     speeds = {rank["emulator"]["sps"]: rank for rank in ranks if "sps" in rank["emulator"]}
     if not speeds:
         return "  emulator      does not start"
-    slow, facts = min(speeds), ranks[0]["emulator"]
+    slow = min(speeds)
+    facts = speeds[slow]["emulator"]
     total = sum(rank["emulator"].get("sps", 0) for rank in ranks)
     return (
         f"  emulator      {facts.get('rom')} (sha256 {facts.get('rom_sha256')}), {total:,} steps/s in all, "

@@ -20,13 +20,13 @@ PATIENCE = 10.0  # seconds: the ranks of a killed job take a moment to end
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 
 
-_held: "weakref.WeakSet[FolderLock]" = weakref.WeakSet()
+_held: "weakref.WeakSet[IO[str]]" = weakref.WeakSet()
 
 
 def _let_go() -> None:
-    """Close the locks in a forked child, which would hold them longer than the trainer."""
-    for lock in _held:
-        lock.close()
+    """Close the locked files in a forked child, which would hold the locks longer than this process."""
+    for file in _held:
+        file.close()
 
 
 os.register_at_fork(after_in_child=_let_go)
@@ -46,7 +46,6 @@ class FolderLock:
             used = f"the run folder {folder} is in use by {self._read_name() or 'another process'}"
             dead = f"if its host is dead, remove {self._path}"
             raise SystemFault(f"{used}: stop that trainer ({dead}), or give another --run-dir", may_pass=True)
-        _held.add(self)
         if refused:
             warn(f"{folder} is on a file system without locks: a second trainer there would take the folder over")
 
@@ -104,6 +103,7 @@ def take_lock(folder: str, name: str, patience: float = 0.0) -> IO[str] | None:
 def _lock_for(path: str, patience: float) -> tuple[IO[str], int]:
     """Lock the file ``path``, waiting ``patience`` seconds; returns it and what ``_lock`` does. Raises ``OSError``."""
     file = open(path, "a+", encoding="utf-8", opener=no_link)  # noqa: SIM115 held as long as the lock
+    _held.add(file)
     deadline = time.monotonic() + patience
     while (refused := _lock(file, fcntl.LOCK_EX)) == errno.EWOULDBLOCK and time.monotonic() < deadline:
         time.sleep(0.01)

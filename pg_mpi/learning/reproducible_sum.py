@@ -24,8 +24,8 @@ FINE, COARSE, REST = 34, 20, 54
 
 
 def too_large(sums: Any, limit: float) -> bool:
-    """Whether sums of numbers on a grid are too large for it."""
-    return bool(np.max(np.abs(sums), initial=0.0) >= limit)
+    """Whether finite sums of numbers on a grid are too large for it."""
+    return bool(limit <= np.max(np.abs(sums), initial=0.0) < np.inf)
 
 
 def refuse(bits: int) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.learning.reproducible_sum import on_grid
+from pg_mpi.learning.reproducible_sum import split
 from pg_mpi.learning.rollout import Env
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.interface import Collectives
@@ -33,23 +33,21 @@ class RoundCounts(NamedTuple):
 def count_round(world: Collectives, envs: Sequence[Env], played: Sequence[Trajectory]) -> RoundCounts:
     """Count a round of this rank's ``envs``, equal on all ranks. Collective: every rank must call this.
 
-    The sum of rewards is exact, and so the same on any number of ranks, if they are multiples of 1e-6 or so
-    (see ``reproducible_sum``).
+    The sum of rewards does not depend on the number of ranks (see ``reproducible_sum``).
     """
-    counts = np.zeros(5)
+    counts = np.zeros(6)
     for t in played:
         paid = np.count_nonzero(t.rewards)
-        counts += np.array([t.length, len(t.games), t.errors, paid, on_grid(t.rewards).sum()])
+        counts += np.array([t.length, len(t.games), t.errors, paid, *split(t.rewards).sum(axis=1)])
     world.sum_(counts)
-    *whole, reward_sum = counts.tolist()
-    env_steps, games, errors, reward_count = map(int, whole)
+    env_steps, games, errors, reward_count = map(int, counts[:4])
     rows = np.full((NEWEST, 3), NO_GAME)
     if games:
         own = [(env.index, *game) for env, t in zip(envs, played) for game in t.games]
         rows = newest(rows, np.array(own, dtype=np.float64).reshape(-1, 3))
         world.merge_(rows, newest)
     recent = rows[rows[:, 0] != NO_GAME, 1:]
-    return RoundCounts(env_steps, games, errors, reward_count, reward_sum, recent)
+    return RoundCounts(env_steps, games, errors, reward_count, float(counts[4:].sum()), recent)
 
 
 def newest(rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """Locks of run folders, trials and journals, also where the file system has none."""
 
 import errno
+import multiprocessing
 import os
 import select
 import subprocess
@@ -98,6 +99,19 @@ def test_error_of_a_trials_lock(tmp_path, monkeypatch, number, code):
     with pytest.raises(SystemFault, match="cannot be locked") as caught:
         folder_lock.take_lock(str(tmp_path), "claim")
     assert caught.value.code == code
+
+
+def test_child_of_a_trial_does_not_hold_its_lock(tmp_path):
+    """As a simulator that outlives the trainer."""
+    claim = folder_lock.take_lock(str(tmp_path), "claim")
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    child.start()
+    try:
+        claim.close()
+        assert folder_lock.take_lock(str(tmp_path), "claim", patience=10)
+    finally:
+        child.kill()
+        child.join()
 
 
 def test_lock_of_a_journal_is_waited_for_and_ends_with_its_holder(tmp_path, monkeypatch):

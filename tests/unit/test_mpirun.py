@@ -194,6 +194,18 @@ def test_launchers_are_recognised(name: str) -> None:
     assert not launch_variables.is_first_on_host(second)
 
 
+def test_only_the_launcher_is_told_to_end_the_job(monkeypatch):
+    signalled = []
+    monkeypatch.setattr(os, "kill", lambda *args: signalled.append(args))
+    launch_variables.end_job({})
+    assert not signalled
+    launch_variables.end_job(LAUNCHED["Open MPI"])
+    assert signalled == [(os.getppid(), signal.SIGTERM)]
+    monkeypatch.setattr(os, "getppid", lambda: 1)  # the launcher was killed
+    launch_variables.end_job(LAUNCHED["Open MPI"])
+    assert len(signalled) == 1
+
+
 ALLOCATED = {
     "SLURM": ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "5"}, None, {}),
     "PBS": ({"PBS_JOBID": "7.server", "PBS_NODEFILE": ""}, "a\na\nb\nb\nb\n", {"a": 2, "b": 3}),

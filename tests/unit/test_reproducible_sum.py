@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from pg_mpi.config.errors import RunError
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.batch_source import BatchSource
 from pg_mpi.learning.reproducible_sum import COARSE, FINE, on_grid, summed
@@ -45,6 +46,16 @@ def test_on_grid_rounds_to_multiples_of_the_grid():
     np.testing.assert_array_equal(on_grid(np.float32([0.1, 7]), 3), [0.125, 7])
     assert on_grid(np.float32([1e-3])).dtype == np.float64
     assert not np.isfinite(on_grid([np.nan, np.inf])).any()
+
+
+def test_sums_beyond_the_grid_are_refused_and_infinite_ones_are_not():
+    """A step along an infinite gradient is skipped, with and without exact sums."""
+    with pytest.raises(RunError, match="a sum exceeds 4e.09: rewards or observations are too large"):
+        summed(World(), [3e9, 3e9], exact=True)
+    assert not np.isfinite(summed(World(), [1.0, np.inf], exact=True))
+    buffers = UpdateBuffers(np.zeros(2, np.float32), None, 0.1, 0.0, 0, exact=True)
+    assert buffers.too_large(np.array([0.0, 2.0**52]))
+    assert not buffers.too_large(np.array([np.inf, np.nan])) and not buffers.too_large(np.array([2.0**52, np.inf]))
 
 
 def test_update_buffers_mean_does_not_depend_on_the_order():

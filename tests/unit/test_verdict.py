@@ -182,6 +182,9 @@ def test_text_of_a_sane_launch():
     assert "NUMA domain 1 (hardware threads 2-3): no rank bound to it" in page
     assert "fabric        mlx5_0 100 Gbit/s, in use; an Allreduce moves 16.8 Gbit/s" in page
     assert lines[-1] == "verdict: sane"
+    ranks[0]["emulator"] = {"error": "OSError: no file"}
+    page = "\n".join(text.text({"ranks": ranks, "allreduce_s": QUICK, "memory_gb_s": MEMORY, "findings": []}))
+    assert "emulator      pong.bin (sha256 abc), 4,700 steps/s in all, 4,700 the slowest (rank 1)" in page
 
 
 def test_cores_without_a_rank_are_a_note():

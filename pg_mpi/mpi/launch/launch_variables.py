@@ -9,6 +9,8 @@ from typing import TextIO
 from pg_mpi.config.batch_systems import LAUNCHERS
 from pg_mpi.config.errors import UsageError
 
+PARENT = os.getppid()  # under a launcher, its process on this host
+
 
 def _first_number(names: Iterable[str | None], environ: Mapping[str, str] = os.environ) -> int | None:
     """Return the first of these environment variables that holds a number, or None."""
@@ -36,8 +38,8 @@ def is_launched(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def end_job(environ: Mapping[str, str] = os.environ) -> None:
-    """Make the launcher end the whole job, stopped processes included. Does nothing without a launcher."""
-    if is_launched(environ):
+    """Make the launcher, if there is one and it lives, end the whole job, stopped processes included."""
+    if is_launched(environ) and os.getppid() == PARENT:  # a process that lost its parent has another
         with contextlib.suppress(OSError):
             os.kill(os.getppid(), signal.SIGTERM)
 
