@@ -167,7 +167,8 @@ def run(main, goes_on=False):
         raise SystemExit(RUN_AGAIN if goes_on else 128 + number)
 
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, stop)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, stop)
     try:
         if (launch_variables.promised() or 1) > 1:
             raise UsageError("this command starts its own ranks: run it without mpirun, with --ranks")

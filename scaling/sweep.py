@@ -58,10 +58,10 @@ def prepare(argv):
     """
     args, words = cli.parse_training(parser(), argv, OWN)
     args.words = words
-    args.ranks = args.ranks or doubling(usable_cores())
+    args.nodes = host_file(args.hosts) if args.hosts else None
+    args.ranks = args.ranks or doubling(sum(args.nodes.values()) if args.nodes else usable_cores())
     most = args.ranks[-1]
     start_command(args.launcher, args.ranks[0])  # raises if there is no mpirun
-    args.nodes = host_file(args.hosts) if args.hosts else None
     if args.nodes and args.launcher.split()[0] != "mpirun":
         raise UsageError(f"--hosts needs mpirun: {args.launcher} finds its hosts itself")
     if args.nodes and most > (room := sum(args.nodes.values())):

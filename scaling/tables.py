@@ -1,5 +1,8 @@
 """Tables. Standard library only: the peers' environments import this module too."""
 
+import math
+import statistics
+
 
 def markdown(rows):
     """Format rows of cells, the header first, as a markdown table."""
@@ -12,6 +15,18 @@ def aligned(rows):
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)
+
+
+def medians(rows):
+    """The median of each column of dicts with the same keys. None counts as infinite; equal values are kept."""
+    return {name: _median([row[name] for row in rows]) for name in rows[0]}
+
+
+def _median(values):
+    if values.count(values[0]) == len(values):
+        return values[0]
+    middle = statistics.median(math.inf if value is None else value for value in values)
+    return None if middle == math.inf else middle
 
 
 def _cell(value):

@@ -9,6 +9,7 @@ import statistics
 import sys
 from pathlib import Path
 
+from pg_mpi.config.command_line import refuse
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.config.parsers import duration, integer, real, spans
 from pg_mpi.config.presets import own_flags
@@ -23,8 +24,9 @@ from scaling.tables import markdown
 
 GAMES = ["Asterix", "BeamRider", "Boxing", "Breakout", "Freeway", "Qbert", "Seaquest", "SpaceInvaders"]
 DEFAULT = ",".join(f"ALE/{name}-v5" for name in GAMES)
-#: Training settings that cannot be given here.
-REFUSED = {"run_dir", "resume", "max_walltime", "target_return", "expect_ranks", "seed", "preset", "env_id"}
+#: Training settings that every run is given, and all that cannot be given here.
+GIVEN = {"max_walltime", "seed", "preset", "env_id"}
+REFUSED = {"run_dir", "resume", "target_return", "expect_ranks", *GIVEN}
 
 
 def parser():
@@ -48,7 +50,9 @@ def main(argv):
     games = args.games.split(",")
     cli.check_flags(args.flags, parser(), REFUSED)
     for game in games:
-        registry.check(cli.check_training(words_of(args, game, 0), args.ranks)[0])
+        config, _ = cli.check_training(words_of(args, game, 0), args.ranks)
+        refuse(config, REFUSED - GIVEN - ({"target_return"} if args.target is not None else set()))
+        registry.check(config)
     facts = cli.facts("scaling.score.games", argv)
     make_folder(args.out)
     results = [attempt(game, seed, args, facts) for seed in args.seeds for game in games]

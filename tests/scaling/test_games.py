@@ -66,7 +66,15 @@ def test_wrong_flags_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no preset or file 'nosuch'" in refusal(games.main, *FLAGS, "--preset", "nosuch")
     assert "--run-dir does not apply here" in refusal(games.main, *FLAGS, "--", "--run-dir", "x")
-    assert not list(tmp_path.iterdir())
+    (tmp_path / "preset.json").write_text('{"target_return": 5}')
+    assert "--target-return does not apply here" in refusal(games.main, *FLAGS, "--preset", "preset.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["preset.json"]
+
+
+def test_hang_up_that_nohup_ignores_does_not_end_a_command(tmp_path):
+    code = "import os, signal, sys; from scaling import cli; cli.run(lambda argv: os.kill(os.getpid(), signal.SIGHUP))"
+    for line, exit_code in ((["nohup", sys.executable, "-c", code], 0), ([sys.executable, "-c", code], 129)):
+        run(line, tmp_path, code=exit_code)
 
 
 def test_signal_ends_the_ranks_and_the_next_start_repeats_the_run(tmp_path):

@@ -73,8 +73,9 @@ def test_failed_point_is_reported_and_others_are_measured(tmp_path):
     assert [flags_of(args, ranks)[-2:] for ranks in (2, 4)] == [["--envs-per-rank", "6"], ["--envs-per-rank", "3"]]
 
 
-def test_invalid_host_files_are_refused(tmp_path):
+def test_host_file_limits_the_ranks_and_an_invalid_one_is_refused(tmp_path):
     (tmp_path / "hosts").write_text("# two nodes\nn1 slots=2\nn2:3\n\n")
+    assert prepare(["--hosts", str(tmp_path / "hosts")]).ranks == [1, 2, 4, 5]
     assert "hosts has room for 5 ranks, not 6" in refusal(main, "--hosts", tmp_path / "hosts", "--ranks", "6")
     (tmp_path / "hosts").write_text("n1; rm -rf /\n")
     assert "has a line 'n1; rm -rf /'" in refusal(main, "--hosts", tmp_path / "hosts", "--ranks", "1")

@@ -13,6 +13,7 @@ from scaling.model.predict import findings
 from scaling.model.predict.measured import read_costs
 from scaling.model.predict.model import predict
 from scaling.pictures import speed
+from scaling.tables import medians
 
 KIND = ("predict", 4)
 MEMORY = 400.0  # GB/s of a node with two sockets of eight channels of DDR4-3200
@@ -51,7 +52,7 @@ def main(argv):
     costs = [read_costs(run, args.warmup) for run in runs]
     facts = cli.claim(args.out, "predict.json", "scaling.model.predict", argv)
     how = (networks, args.ranks_per_node, args.cores, 1e9 * memory)
-    rows = [median([predict(each, ranks, *how) for each in costs]) for ranks in args.ranks or DECADES]
+    rows = [medians([predict(each, ranks, *how) for each in costs]) for ranks in args.ranks or DECADES]
     for row in rows:
         row["efficiency"] = row["sps"] / row["ranks"] / (rows[0]["sps"] / rows[0]["ranks"])
         row["extrapolated"] = row["ranks"] > max(costs[0].ranks, *measured, 0)
@@ -70,18 +71,14 @@ def runs_of(args):
     """Folders of the runs to predict from. Raises ``UsageError``."""
     if args.sweep is None:
         return [args.run]
-    base = args.base
     if any(part.get("mode") == "strong" for part in cli.read_parts(args.sweep, {})):
         raise UsageError(f"{args.sweep} has --mode strong, which the model does not predict: give a weak sweep")
-    runs = sorted(map(str, Path(args.sweep).glob(f"run-{base:06d}-*")))
+    runs = sorted(map(str, Path(args.sweep).glob(f"run-{args.base:06d}-*")))
     if not runs:
-        raise UsageError(f"{args.sweep} contains no run on {base} ranks: sweep with --keep and --ranks {base}")
+        raise UsageError(
+            f"{args.sweep} contains no run on {args.base} ranks: sweep with --keep and --ranks {args.base}"
+        )
     return runs
-
-
-def median(rows):
-    """The medians of all columns."""
-    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
 def networks_of(words):

@@ -6,7 +6,6 @@ Real and virtual runs with the same flags alternate. Times are measured from the
 the last, and are compared as medians over the repeats.
 """
 
-import statistics
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pg_mpi.mpi.launch.mpirun import usable_threads
 from scaling import cli
 from scaling.measure import timed_run
 from scaling.model.virtual.__main__ import REFUSED as BY_VIRTUAL
-from scaling.tables import aligned
+from scaling.tables import aligned, medians
 
 KIND = ("virtual-check", 1)
 REFUSED = BY_VIRTUAL | {"total_timesteps"}
@@ -84,9 +83,7 @@ def _read(folder):
 
 def summary(rows):
     """Medians over the repeats of one number of ranks. ``error`` is that of the virtual seconds."""
-    middle = {
-        name: statistics.median(row[name] for row in rows) for name in rows[0] if name not in ("repeat", "same_weights")
-    }
+    middle = medians([{name: value for name, value in row.items() if name != "repeat"} for row in rows])
     error = middle["virtual_s"] / middle["real_s"] - 1
     return {**middle, "error": error, "same_weights": all(row["same_weights"] for row in rows)}
 

@@ -1,10 +1,8 @@
 """Compare runs on virtual ranks."""
 
 import itertools
-import math
-import statistics
 
-from scaling.tables import aligned
+from scaling.tables import aligned, medians
 
 SCORES = ("above_0", "at_target")
 
@@ -24,17 +22,10 @@ def compare(results):
     return rows
 
 
-def medians(rows):
-    """The median of each column of rows with the same N, in a row whose seed is ``median``. None counts as infinite."""
-    found = {}
-    for name in rows[0]:
-        middle = statistics.median(math.inf if row[name] is None else row[name] for row in rows)
-        found[name] = None if middle == math.inf else middle
-    return found | {"seed": "median"}
-
-
 def table(rows):
-    """A table of the rows of ``compare``, and of their ``medians`` where an N has several."""
+    """A table of the rows of ``compare``, and of their medians where an N has several."""
     groups = [list(group) for _, group in itertools.groupby(rows, key=lambda row: row["ranks"])]
-    rows = [row for group in groups for row in (*group, *([medians(group)] if len(group) > 1 else []))]
+    rows = [
+        row for group in groups for row in (*group, *([medians(group) | {"seed": "median"}] if len(group) > 1 else []))
+    ]
     return aligned(rows)
