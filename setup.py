@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 
 SOURCE = "pg_mpi/features/encoder.c"
 for earlier in Path("build").glob("lib*"):  # modules that are gone since would be installed again
-    shutil.rmtree(earlier)
+    shutil.rmtree(earlier, ignore_errors=True)
 
 setup(
     ext_modules=[

@@ -23,9 +23,11 @@ def main():
 
     for path in args.logs:
         found = [match for line in Path(path).read_text().splitlines() if (match := LINE.fullmatch(line))]
+        if not found:
+            parser.error(f"{path} holds no line of scores")
         seconds, means = [int(match[1]) for match in found], [float(match[3]) for match in found]
         steps = int(found[-1][2].replace(",", ""))
-        pyplot.plot(seconds, means, label=f"{Path(path).stem}: {steps / seconds[-1]:,.0f} steps/s")
+        pyplot.plot(seconds, means, label=f"{Path(path).stem}: {steps / max(seconds[-1], 1):,.0f} steps/s")
     pyplot.xlabel("seconds")
     pyplot.ylabel("mean score of the last 100 games")
     pyplot.legend(frameon=False)

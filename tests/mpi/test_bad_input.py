@@ -18,10 +18,6 @@ CASES = {
         [*STEPS, "--minibatch-size", 300],
         "--minibatch-size 300 exceeds the rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
     ),
-    "default minibatch, given": (
-        ["--sync", "steps", "--minibatch-size", 1024],
-        "--minibatch-size 1024 exceeds the rollout of 256 samples (2 ranks x 1 envs x 128 steps)",
-    ),
     "resume path": (["--resume", "nowhere"], "--resume nowhere: no checkpoint is there"),
     "long name": (["--run-dir", "x" * 300], "cannot be written (File name too long): give another --run-dir"),
 }
@@ -105,5 +101,6 @@ def test_bad_input_of_evaluate_is_refused(tmp_path, monkeypatch):
     assert "--games must be a whole number of at least 1, not '0'" in refused(2, "run", "--games", 0)
     assert "--sticky must be a finite number" in refused(2, "run", "--sticky", "nan")
     assert "unknown argument --gredy (did you mean --greedy?)" in refused(2, "run", "--gredy")
+    assert "--random and --greedy contradict each other" in refused(2, "run", "--random", "--greedy")
     assert "--video must end with .mp4 or .gif" in refused(2, "run", "--video", "film.avi")
     assert os.listdir(tmp_path) == []

@@ -19,8 +19,8 @@ def diagnose(line, cwd, **environment):
 
 
 def faults(result):
-    """Return the names of the faults, except that of a busy machine."""
-    return {finding["name"] for finding in result["findings"] if finding["fault"]} - {"busy"}
+    """Return the names of the faults, except those that other processes of the machine cause."""
+    return {finding["name"] for finding in result["findings"] if finding["fault"]} - {"busy", "network"}
 
 
 def unbound(ranks, *prefix):

@@ -73,7 +73,6 @@ def test_custom_policy_trains_and_resumes(tmp_path):
     imported = [word for name in own.values() for word in ("--own", name)]
     result = run(command(1, "pg_mpi.evaluate", "run", "--games", 2, *imported), whole, code=0)
     assert "2 full games" in result.stdout, result.stderr
-    assert metrics(whole)[-1]["return_mean"] < 0.9, "a linear policy cannot solve the corridor"
 
 
 def test_custom_policy_plays_atari(tmp_path, monkeypatch):

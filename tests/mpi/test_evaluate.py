@@ -5,13 +5,16 @@ import os
 from types import SimpleNamespace
 
 import numpy as np
+import own_envs
 import pytest
 from jobs import CARTPOLE, STEPS, command, newest, one_line, printed, run, train, train_and_resume, train_here, without
 
 from pg_mpi import evaluate
+from pg_mpi.config.errors import UsageError
 from pg_mpi.evaluate import interval
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.mpi.world import World
+from pg_mpi.policy.network import SparseNetwork
 from pg_mpi.run import evaluations
 from pg_mpi.run.trained_policy import TrainedPolicy, find
 
@@ -54,6 +57,30 @@ def test_run_folder_stores_the_last_evaluation(trained, capsys):
     assert stored()["seed"] == 1 and stored()["video"] is None, "the video is outside the run folder"
     evaluated_here(capsys, trained / result["checkpoint"], "--games", 1, "--seed", 2)
     assert stored()["seed"] == 1, "a checkpoint file is not a run folder"
+
+
+def test_random_policy_takes_no_action_of_the_trained_one(trained, monkeypatch, capsys):
+    monkeypatch.setattr(SparseNetwork, "sample", None)
+    found = trained / "run/evaluation.json"
+    before = found.read_text() if found.exists() else None
+    result, _ = evaluated_here(capsys, trained / "run", "--games", 2, "--random")
+    assert result["random"] and (found.read_text() if found.exists() else None) == before
+    with pytest.raises(TypeError):
+        evaluated_here(capsys, trained / "run", "--games", 2)
+
+
+def test_environment_is_rendered_if_it_can_be(tmp_path, monkeypatch, capsys):
+    import imageio_ffmpeg
+
+    monkeypatch.chdir(tmp_path)
+    train_here("--env-id", "own_envs:Drawn", "--num-steps", 16, "--minibatch-size", 16, "--total-timesteps", 16)
+    capsys.readouterr()
+    own = ["--games", 1, "--own", "own_envs:Drawn", "--video", "game.gif"]
+    evaluated_here(capsys, "run", *own)
+    assert next(imageio_ffmpeg.read_frames("game.gif"))["size"] == (20, 16)
+    monkeypatch.delattr(own_envs.Drawn, "render")
+    with pytest.raises(UsageError, match="own_envs:Drawn cannot be rendered"):
+        evaluated_here(capsys, "run", *own)
 
 
 def test_evaluations_keep_the_best_checkpoint_and_change_no_bits(tmp_path):

@@ -114,9 +114,6 @@ def job(*arguments, **settings) -> Iterator[Job]:
         started.launcher.wait()
 
 
-pytestmark = pytest.mark.mpi
-
-
 def test_interrupt_stops_the_ranks_with_a_checkpoint(tmp_path: Path) -> None:
     with job(tmp_path, STOPPING_RANK) as run:
         assert [(size, arguments) for size, _, arguments in run.ready()] == [("2", "--seed 1")] * 2

@@ -1,12 +1,10 @@
 """A short run on Pong learns."""
 
-import pytest
 from jobs import command, metrics, run
 
 STEPS = 60_000
 
 
-@pytest.mark.slow
 def test_pong_is_learned(tmp_path):
     """The games of the whole run, at most 100, are better and longer than those of a random policy.
 

@@ -23,8 +23,6 @@ from jobs import (
 from pg_mpi.files import checkpoint_file, checkpoint_folder
 from pg_mpi.run.env_states import Layout
 
-pytestmark = pytest.mark.mpi
-
 CARTPOLE = ["--env-id", "CartPole-v1", "--sync", "steps", "--num-steps", 8, "--minibatch-size", 48]
 EACH = ["--envs-per-rank", 6]
 ON_2, ON_3 = 2 * 6 * 8, 3 * 6 * 8  # steps of an update of the envs of 2 and 3 ranks

@@ -8,7 +8,6 @@ from jobs import STEPS, metrics, newest, refused_start, train, train_and_resume
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files import checkpoint_file
-from pg_mpi.learning.advantages import discounted_returns
 from pg_mpi.learning.phases import PhaseTimer
 from pg_mpi.learning.sample_groups import SampleGroup
 from pg_mpi.learning.self_imitation.source import SelfImitation
@@ -19,7 +18,6 @@ from pg_mpi.policy.sparse_mlp import SparseMLP
 REPLAY = [*STEPS, "--replay", "--max-frames", 400]
 
 
-@pytest.mark.mpi
 def test_resume_is_bit_exact(tmp_path):
     """The buffers are full, so that old transitions are overwritten."""
     ranks = 2
@@ -33,7 +31,6 @@ def test_resume_is_bit_exact(tmp_path):
     assert 0 < last["replay_share"] <= 1 and last["replay_gain"] > 0 and last["replay_loss"] > 0
 
 
-@pytest.mark.mpi
 def test_buffers_are_redistributed_on_another_number_of_ranks(tmp_path):
     """One rank takes over the buffers of two. On three ranks two start with an empty buffer."""
     sizes = []
@@ -56,7 +53,6 @@ def test_buffer_stores_steps_up_to_the_last_complete_return():
     source.finish()
     observed, counts, actions, returns = source.replay.read(np.arange(5))
     assert len(source.replay) == 5 and returns.tolist() == [-0.5, -1.0, 0.25, 0.5, 1.0]
-    assert discounted_returns([0, -1, 0, 0, 1], [0, 1, 0, 0, 1], 0.5).tolist() == [-0.5, -1.0, 0.25, 0.5, 1.0]
     assert observed.tolist() == [0, 50, 1, 51, 2, 52, 3, 53, 4, 54] and counts.tolist() == [2] * 5
     assert actions.tolist() == [0, 1, 2, 0, 1]
 

@@ -24,7 +24,6 @@ from jobs import (
 from pg_mpi.tune.__main__ import _plan
 from pg_mpi.tune.study import Study
 
-pytestmark = pytest.mark.mpi
 #: Short games, so that trials have scores after a second.
 SHORT = ["--env-id", "CartPole-v1", "--envs-per-rank", 2, "--update-epochs", 1, "--checkpoint-every", 4]
 QUICK = [*STEPS, *SHORT]
@@ -79,7 +78,8 @@ def test_study_completes_and_writes_its_results(tmp_path):
     assert (folder / "study.png").stat().st_size > 10_000 and (folder / "DONE").exists()
     table, _ = read_csv(folder / "trials.csv", "tune", 1)
     assert [row["state"] for row in table] == [row["state"] for row in rows]
-    assert sum(line.strip().startswith(tuple("012345")) for line in result.stdout.splitlines()) >= trials
+    reported = {line.split()[0] for line in result.stdout.splitlines() if line.startswith("    ")}
+    assert reported >= set(map(str, range(trials)))
     flags = ["--preset", "tune.trials/best.json", "--run-dir", "best", "--total-timesteps", 500]
     run(command(2, "pg_mpi.train", *flags), tmp_path, code=0)
     settings = json.loads((tmp_path / "best/config.json").read_text())["settings"]
@@ -133,9 +133,11 @@ def test_killed_study_resumes_its_trials(tmp_path):
 def test_two_jobs_share_a_study_and_one_stops_at_a_signal(tmp_path):
     (tmp_path / "space.toml").write_text("[gamma]\nlow = 0.9\nhigh = 0.99\n")
     args = ["--space", "space.toml", "--trials", 4, "--budget", 3, "--json", *QUICK]
-    stopping, continuing = (start(command(2, "pg_mpi.tune", *args), tmp_path) for _ in range(2))
+    stopping = start(command(2, "pg_mpi.tune", *args), tmp_path)
+    wait_for_updates(stopping, tmp_path, run="tune.trials/*")  # before that a signal ends it without a word
+    continuing = start(command(2, "pg_mpi.tune", *args), tmp_path)
     deadline = time.monotonic() + 90
-    while len(list(tmp_path.glob("tune.trials/*/checkpoints/*.npz"))) < 1:
+    while len(list(tmp_path.glob("tune.trials/*/config.json"))) < 2:
         assert time.monotonic() < deadline and stopping.poll() is None and continuing.poll() is None
         time.sleep(0.2)
     stopping.send_signal(signal.SIGUSR1)

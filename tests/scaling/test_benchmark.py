@@ -63,7 +63,6 @@ def test_record_of_another_number_of_ranks_is_not_replaced(tmp_path):
     assert message in refusal(benchmark.main, "machine", "--ranks", "2", "--out", str(tmp_path))
 
 
-@pytest.mark.mpi
 def test_two_ranks_have_equal_digests_and_a_record(tmp_path):
     """With a shorter measurement and shorter updates. On a busy machine the result is invalid, and says so."""
     (tmp_path / "shorter.py").write_text(SHORTER)

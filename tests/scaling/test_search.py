@@ -126,7 +126,7 @@ def test_each_setting_runs_once(tmp_path):
 
 
 def test_runs_on_real_ranks_stop_in_time_and_are_compared_by_seconds(tmp_path):
-    flags = f"{COMMON} --max-walltime 4"
+    flags = f"{COMMON} --max-walltime 8"
     line = command(tmp_path, "--steps", "1e8", "--ranks", "2", common=flags, **{"try": {"a": ""}})
     result = run(line, tmp_path, code=0)
     (row,) = rows(tmp_path)
@@ -168,11 +168,6 @@ def test_bad_settings_are_refused_before_the_first_run(tmp_path, content, messag
 def test_damaged_and_other_results_are_refused(tmp_path, line):
     (tmp_path / "out.jsonl").write_text(line)
     assert "out.jsonl is damaged" in refusal(search.main, "x", "--table", "--out", tmp_path / "out.jsonl")
-
-
-@pytest.mark.parametrize("text", ["4-0", "a", "1-", "-1", "0-4,,7"])
-def test_invalid_range_of_seeds_is_refused(text):
-    assert "0-4" in refusal(search.main, "try.json", "--table", f"--seeds={text}")
 
 
 def test_thinned_curve_keeps_the_last_line():

@@ -11,7 +11,7 @@ CARTPOLE = [*STEPS, "--env-id", "CartPole-v1"]
 
 
 def test_merged_trace_agrees_with_the_metrics(tmp_path):
-    train(2, tmp_path, *CARTPOLE, "--envs-per-rank", 1, "--total-timesteps", 2560, "--trace")
+    train(2, tmp_path, *CARTPOLE, "--envs-per-rank", 1, "--total-timesteps", 2560, "--trace", module="skewed_clock")
     found = printed(tool("measure.timeline", tmp_path, "run", "--json", "--picture", "trace.png"))
     lines = metrics(tmp_path)
     assert found["ranks"] == 2 and found["updates"] == len(lines) and sum(found["longest"]) == len(lines)
@@ -34,7 +34,7 @@ def test_merged_trace_agrees_with_the_metrics(tmp_path):
         row = [event for event in blocks if event["pid"] == rank and event["tid"] == 0]
         for before, after in zip(row, row[1:]):
             assert before["ts"] + before["dur"] <= after["ts"] + 0.2, "phases overlap"
-    # the clocks are aligned: all ranks leave an exchange at about the same time
+    # the skewed clocks are aligned: all ranks leave an exchange at about the same time
     ends = [[e["ts"] + e["dur"] for e in blocks if e["name"] == "allreduce" and e["pid"] == rank] for rank in (0, 1)]
     differences = sorted(abs(a - b) for a, b in zip(*ends))
     assert len(ends[0]) == len(ends[1]) and differences[len(differences) // 2] < 20_000

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pg_mpi.config.errors import CheckpointError, UsageError
+from pg_mpi.config.errors import UsageError
 from pg_mpi.env.atari import AtariGame, rom_name
 
 gymnasium.register_envs(ale_py)
@@ -46,31 +46,40 @@ def test_same_game_as_gymnasium():
     assert terminated
 
 
-CONTINUE = """
+TOTAL = """
+def total(game, rng):
+    found = 0
+    for _ in range(2500):
+        if game.over():
+            game.reset()
+        reward = game.step(game.actions[rng.integers(6)])
+        found = (found * 31 + int(game.screen.sum()) * (reward + 3)) % 2**61
+    return found
+"""
+CONTINUE = f"""
 import sys, numpy as np
 from pg_mpi.env.atari import AtariGame
-rng, total = np.random.default_rng(1), 0
+{TOTAL}
+rng = np.random.default_rng(1)
 game = AtariGame("ALE/Pong-v5", rng)
 game.restore(open(sys.argv[1], "rb").read())
-for _ in range(2500):
-    if game.over():
-        game.reset()
-    total = (total * 31 + int(game.screen.sum()) * (game.step(game.actions[rng.integers(6)]) + 3)) % 2**61
-print(total)
+print(total(game, rng))
 """
 
 
 def test_state_continues_in_another_process(tmp_path):
-    """Two processes restore one state and play identically into the next game, with sticky actions."""
+    """It plays as the game that was saved does, into the next game, with sticky actions."""
     rng = np.random.default_rng(2)
     game = AtariGame("ALE/Pong-v5", rng)
     for _ in range(700):
         game.step(game.actions[rng.integers(6)])
     (tmp_path / "state").write_bytes(game.state())
     command = [sys.executable, "-c", CONTINUE, str(tmp_path / "state")]
-    first, second = (subprocess.run(command, capture_output=True, text=True, timeout=60) for _ in range(2))
-    assert first.stdout == second.stdout
-    assert int(first.stdout) > 0, first.stderr
+    continued = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    names, rng = {}, np.random.default_rng(1)
+    exec(TOTAL, names)  # noqa: S102 the same code here and there
+    game.draw_from(rng)
+    assert int(continued.stdout or -1) == names["total"](game, rng), continued.stderr
 
 
 def test_sticky_action_is_restored():
@@ -121,12 +130,6 @@ def test_sticky_actions_have_the_probabilities_of_the_ale():
     expected = 0.75 * 0.25 ** np.arange(5)
     expected[4] = 0.25**4
     assert (np.abs(histogram / histogram.sum() - expected) < 4 * np.sqrt(expected / 20_000)).all(), histogram
-
-
-def test_truncated_state_raises_checkpoint_error():
-    game = AtariGame("ALE/Pong-v5", np.random.default_rng(1))
-    with pytest.raises(CheckpointError):
-        game.restore(game.state()[:100])
 
 
 def test_max_frames_truncates():

@@ -100,7 +100,6 @@ def test_reproduces_figures_of_sutton_and_barto(tmp_path):
     assert found["gradient:0.1"]["optimal_end"] > 0.8 > 0.5 > found["gradient:0.4,baseline=false"]["optimal_end"]
 
 
-@pytest.mark.mpi
 def test_results_do_not_depend_on_the_number_of_ranks(tmp_path):
     flags = ["--runs", 37, "--steps", 260, "--drift", 0.05, "--json"]
     found = []

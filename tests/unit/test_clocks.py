@@ -8,5 +8,6 @@ from pg_mpi.mpi import clocks
 
 
 def test_offset_has_the_sign_of_the_own_clock():
-    world = SimpleNamespace(barrier=lambda: None, broadcast_=lambda array: np.array([100.0]))
+    theirs = iter([[100.0], [70.0], [101.0]])  # this rank left the second barrier late
+    world = SimpleNamespace(barrier=lambda: None, broadcast_=lambda array: np.array(next(theirs)))
     assert clocks.ahead(world, lambda: 103.0, 3) == 3.0

@@ -1,5 +1,6 @@
 """The command line: settings, presets, and a one-line message for each invalid argument."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, duration, integer, spans, updates_or_time
 from pg_mpi.config.settings import TrainConfig
+from pg_mpi.files.run_folder import RunFolder
 
 
 def test_defaults_presets_and_flags():
@@ -75,7 +77,10 @@ def test_typed_arguments_and_text_defaults_are_parsed():
     "args, line",
     [
         (["0", "-r", "x"], "--ranks must be a whole number of at least 1, not 'x'"),
-        (["2-0"], "SEEDS must be whole numbers or ranges such as 0-4,17, each number once, not '2-0'"),
+        *(
+            ([f"{text}"], f"SEEDS must be whole numbers or ranges such as 0-4,17, each number once, not '{text}'")
+            for text in ("2-0", "a", "1-", "0-4,,7", "3,3")
+        ),
         (["0", "--lim", "90"], "unknown argument --lim (did you mean --limit?): see --help"),
     ],
 )
@@ -83,6 +88,16 @@ def test_errors_name_the_typed_argument(args, line):
     with pytest.raises(UsageError) as caught:
         parser().parse(args)
     assert str(caught.value) == line
+
+
+def test_config_json_of_a_run_is_a_preset(tmp_path):
+    words = ["--hidden", "32", "--env-id", "ALE/Breakout-v5", "--max-walltime", "99", "--run-dir", str(tmp_path)]
+    before, _ = parse_train(words)
+    folder = RunFolder(str(tmp_path))
+    folder.begin(dataclasses.asdict(before), {})
+    config, _ = parse_train(["--preset", folder.file("config.json")])
+    assert config.identity() == before.identity() and (config.hidden, config.max_walltime) == (32, None)
+    assert config.folder != before.folder
 
 
 def test_preset_file(tmp_path):

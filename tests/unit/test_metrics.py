@@ -2,9 +2,11 @@
 
 import io
 import json
+import struct
 
 import numpy as np
 import pytest
+from tensorboardX.proto import event_pb2
 
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.metrics_file import MetricsLog, Progress, TensorBoard, clock
@@ -127,6 +129,24 @@ def test_starts_within_a_second_have_a_tensorboard_file_each(tmp_path, monkeypat
         TensorBoard(str(tmp_path), 0).close()
     files = list(tmp_path.iterdir())
     assert len(files) == 3 and all(file.stat().st_size for file in files)
+
+
+def test_events_of_updates_that_were_not_saved_are_purged(tmp_path):
+    """TensorBoard drops all events from the step of a start on."""
+
+    def starts(path):
+        data, steps = path.read_bytes(), []
+        while data:
+            (size,) = struct.unpack("<Q", data[:8])
+            event = event_pb2.Event.FromString(data[12 : 12 + size])
+            data = data[16 + size :]
+            if event.session_log.status == event_pb2.SessionLog.START:
+                steps.append(event.step)
+        return steps
+
+    for steps in (0, 500):
+        TensorBoard(str(tmp_path), steps).close()
+    assert [starts(path) for path in sorted(tmp_path.iterdir(), key=lambda path: path.suffix)] == [[], [501]]
 
 
 def test_full_disk_under_tensorboard_is_an_error_at_once(tmp_path):

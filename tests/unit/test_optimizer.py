@@ -35,12 +35,6 @@ def test_rmsprop_follows_its_formula():
         np.testing.assert_allclose(theta, expected, rtol=1e-12)
 
 
-def test_first_adam_step_is_the_learning_rate():
-    theta, adam = np.zeros(3), Adam(3, dtype=np.float64)
-    adam.step(theta, np.array([5.0, -2.0, 0.0]), adam.state, 0.1)
-    np.testing.assert_allclose(theta, [-0.1, 0.1, 0], rtol=1e-4)
-
-
 @pytest.mark.parametrize("touched_each_time", [True, False])
 def test_rmsprop_on_touched_rows_equals_the_dense_step(touched_each_time):
     """A zero gradient changes no weight and decays the cache, as ``rest`` does."""

@@ -27,8 +27,8 @@ from scaling.model.virtual.world import Hub
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        *dict.fromkeys(("EIO", "ESTALE", "ENOSPC", "EDQUOT", "EAGAIN", "ETIMEDOUT"), 75).items(),
-        *dict.fromkeys(("EACCES", "EROFS"), 1).items(),
+        *dict.fromkeys(("EIO", "ESTALE", "ENOSPC", "EDQUOT", "EAGAIN", "EINTR", "ETIMEDOUT", "ENOLCK"), 75).items(),
+        *dict.fromkeys(("EACCES", "EPERM", "EROFS"), 1).items(),
     ],
 )
 def test_exit_code_of_an_error_number(name, code):
@@ -36,6 +36,15 @@ def test_exit_code_of_an_error_number(name, code):
     error.agreed = True
     fault = pickle.loads(pickle.dumps(reportable(error)))
     assert (fault.code, fault.agreed) == (code, True) and str(fault).startswith("file: reason: fix that")
+
+
+def test_files_have_the_permissions_of_the_users_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        atomic_file.write_json(str(tmp_path / "file"), {})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
 def test_other_errors_keep_their_traceback():
@@ -152,7 +161,7 @@ def test_memory_error_is_not_a_damaged_checkpoint(saved, monkeypatch):
         (errno.ESTALE, SystemFault, 75),
         (errno.EROFS, SystemFault, 1),
         (errno.EACCES, SystemFault, 1),
-        (errno.ENAMETOOLONG, UsageError, 2),
+        *((getattr(errno, name), UsageError, 2) for name in ("ENOENT", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "ELOOP")),
     ],
 )
 def test_run_folder_that_cannot_be_made(tmp_path, monkeypatch, number, kind, code):

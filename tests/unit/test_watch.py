@@ -11,6 +11,7 @@ import struct
 import sys
 import termios
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,6 +115,22 @@ def test_interrupt_restores_the_terminal(trained):
     code, text = terminal(trained, "run", end=signal.SIGINT)
     assert code == 0 and text.rstrip().endswith(f"{watch.SHOW}\x1b[30H")
     assert "Traceback" not in text
+
+
+def test_each_game_is_played_with_the_newest_checkpoint(monkeypatch, capsys):
+    newest, played = iter("abc"), []
+    monkeypatch.setattr(watch, "wait_for_checkpoint", lambda run: None)
+    monkeypatch.setattr(watch, "find", lambda run, own: next(newest))
+    monkeypatch.setattr(watch, "Screen", lambda saved, speed: SimpleNamespace(draw=saved))
+    policy = SimpleNamespace(play=lambda game, seed, draw: played.append((game, draw)))
+    monkeypatch.setattr(watch, "TrainedPolicy", lambda saved, greedy: policy)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert watch.main(["run", "--games", "2"]) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert played == [(0, "a"), (1, "b")]
 
 
 def test_watch_needs_a_terminal(trained):
