@@ -44,8 +44,8 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
         comm: an mpi4py communicator; None: one rank, without MPI.
 
     Raises:
-        UsageError: a wrong setting, a folder in use, a checkpoint that cannot be used.
-        RunError: the run cannot continue, for example because a disk is full.
+        UsageError: a wrong setting, a checkpoint that cannot be used.
+        RunError: the run cannot start or continue: another process uses the folder, or a disk is full.
     """
     words = [f"{flag(name)}={value}" for name, value in config.items() if value is not None]
     world = World(comm)
@@ -70,7 +70,7 @@ def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPo
         own: custom code, ``package.module:name``, of the run that may be imported.
         greedy: whether it takes the most probable action instead of sampling.
 
-    Raises UsageError.
+    Raises UsageError, or SystemFault if a file cannot be read.
     """
     return TrainedPolicy(find(run, own), greedy=greedy)
 
@@ -78,6 +78,7 @@ def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPo
 def metrics(run: str) -> Columns:
     """Read ``metrics.jsonl``: {name: float64 (updates,)}, NaN where a value is missing or no finite number.
 
-    Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without a line.
+    Seconds of a phase are under ``phase_s.NAME`` and ``phase_max_s.NAME``. Raises UsageError without a line,
+    SystemFault if the file cannot be read.
     """
     return read_columns(os.path.join(run, "metrics.jsonl"))[0]

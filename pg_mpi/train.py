@@ -62,7 +62,10 @@ def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callabl
 
 
 def one_round(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None]) -> int | None:
-    """Run one update and return None, or finish the run and return the exit code. Collective."""
+    """Run one update and return None, or finish the run and return the exit code.
+
+    Collective: every rank must call this.
+    """
     reason, code = verdict(world, trainer.config, trainer.counters, stop)
     walltime = trainer.config.max_walltime
     until = Until(stop, STARTED + walltime, world.clock) if walltime else stop
@@ -78,7 +81,10 @@ def one_round(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Ca
 def verdict(
     world: "Collectives", config: TrainConfig, counters: "Counters", stop: Stop
 ) -> tuple[str, int] | tuple[None, None]:
-    """Whether to stop: (reason, exit code), or (None, None); the same on all ranks. Collective."""
+    """Whether to stop: (reason, exit code), or (None, None); the same on all ranks.
+
+    Collective: every rank must call this.
+    """
     if config.total_timesteps and counters.env_steps >= config.total_timesteps:
         return f"{counters.env_steps:,} of {config.total_timesteps:,} steps played", FINISHED
     if counters.reached(config.target_return):

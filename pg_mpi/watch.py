@@ -1,6 +1,6 @@
 """Watch a policy play in the terminal: ``python -m pg_mpi.watch RUN``.
 
-Each game is played with the newest checkpoint, so the policy improves while the run goes on. It needs
+Each game is played with the newest checkpoint, so the policy improves while the run trains. It needs
 256 colours and no display, and works over ssh. A character is two pixels, one above the other.
 """
 
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 
 
 def wait_for_checkpoint(run: str) -> None:
-    """Wait until a run that goes on has its first checkpoint."""
+    """Wait for the first checkpoint of a run that is still training."""
     if not candidates(run) and is_held(run):
         print(f"{run} has no checkpoint yet: waiting for the first (Ctrl-C ends this)", flush=True)
     while not candidates(run) and is_held(run):

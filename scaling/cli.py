@@ -155,16 +155,16 @@ def read_parts(folder, same, names="ranks-*.json"):
     return found
 
 
-def run(main, goes_on=False):
+def run(main, resumable=False):
     """Run a command's ``main(argv)`` and end the process. Its errors print one line and exit with their ``code``.
 
     A command is one process: it starts the ranks that it needs.
 
-    A signal also ends the command's job. ``goes_on``: the same command resumes, so the exit code is then ``RUN_AGAIN``.
+    A signal also ends the command's job. ``resumable``: the exit code is then ``RUN_AGAIN``, since the command resumes.
     """
 
     def stop(number, frame):
-        raise SystemExit(RUN_AGAIN if goes_on else 128 + number)
+        raise SystemExit(RUN_AGAIN if resumable else 128 + number)
 
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup

@@ -23,7 +23,7 @@ from scaling.pictures import speed
 #: Kind and version of ``sweep.csv``.
 KIND = ("sweep", 1)
 #: Training settings that cannot be given here.
-OWN = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
+REFUSED = {"run_dir", "resume", "max_walltime", "total_timesteps", "target_return", "expect_ranks", "track"}
 
 
 def parser():
@@ -56,7 +56,7 @@ def prepare(argv):
         args, with ``words`` (training flags of every run), ``nodes`` (those of the host file, or None) and ``envs``
         (their total number with ``--mode strong``, else None).
     """
-    args, words = cli.parse_training(parser(), argv, OWN)
+    args, words = cli.parse_training(parser(), argv, REFUSED)
     args.words = words
     args.nodes = host_file(args.hosts) if args.hosts else None
     args.ranks = args.ranks or doubling(sum(args.nodes.values()) if args.nodes else usable_cores())
@@ -151,4 +151,4 @@ def doubling(most):
 
 
 if __name__ == "__main__":
-    cli.run(main, goes_on=True)
+    cli.run(main, resumable=True)

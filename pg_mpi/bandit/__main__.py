@@ -59,8 +59,8 @@ def main(world: World, argv: list[str]) -> int:
     sums = testbed.play(task, methods, mine)
     for each in sums:
         world.sum_(each.values)
+    results = [Result(method, *each.means(task.runs)) for method, each in zip(methods, sums)]
     if world.rank == 0:
-        results = [Result(method, *each.means(task.runs)) for method, each in zip(methods, sums)]
         _tell(args, argv, task, results, world.size, begun)
     return 0
 

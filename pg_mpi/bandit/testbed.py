@@ -62,7 +62,8 @@ class Sums:
     def means(self, runs: int) -> list[tuple[Any, Any]]:
         """Return means and 95 % half-widths of the reward by step, the share of best arms by step, and a run's reward.
 
-        Three (mean, half-width) pairs: (steps,), (steps,) and scalars. Half-widths are NaN for a single run.
+        Three (mean, half-width) pairs: (steps,), (steps,) and scalars. Half-widths are NaN for a single run. Raises
+        ``RunError`` if the sums are too large for exact addition.
         """
         check(self.values)
         reward, square, optimal = self._steps / runs

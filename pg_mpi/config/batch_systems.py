@@ -90,7 +90,10 @@ def allocated_nodes(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
 
 
 def allocated_ranks(environ: Mapping[str, str] = os.environ) -> int | None:
-    """Number of ranks that the batch system allocated, over all nodes; None outside of a job."""
+    """Number of ranks that the batch system allocated, over all nodes; None outside of a job or if unknown.
+
+    Raises as ``allocated_nodes``.
+    """
     system = batch_system(environ)
     if system and system.ranks and environ.get(system.ranks, "").isdigit():
         return int(environ[system.ranks])

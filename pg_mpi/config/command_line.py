@@ -62,8 +62,9 @@ def train_parser() -> Parser:
     parser = Parser(
         prog="python -m pg_mpi.train",
         description="Train on every rank of an MPI job: mpirun -n 4 python -m pg_mpi.train --preset karpathy. "
-        "The same command resumes the run in its folder. Exit codes: 0 finished, 75 stopped early by a "
-        "budget, a signal or an error that may pass (run the same command again), 2 wrong usage, 1 any other failure.",
+        "The same command resumes the run in its folder. Exit codes: 0 finished, 75 stopped early by --max-walltime, "
+        "--min-ranks, a signal or an error that may pass (run the same command again), 2 wrong usage, 1 any other "
+        "failure.",
         epilog="Settings that do not change what is learned, such as budgets and the checkpoint interval, may change "
         "on resume; others need another run. The last of repeated flags counts. Counts are over all ranks, except "
         "--envs-per-rank, --num-steps and --games-per-update. Numbers may be written as 2e9.",

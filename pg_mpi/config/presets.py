@@ -6,7 +6,7 @@ from typing import Any
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "fast": {"sync": "steps", "envs_per_rank": 8},
-    # made by hand for Pong: see features/pong.py; a shot with the button is quicker, so the paddle moves with it alone
+    # made by hand for Pong: see features/pong.py. The ball is faster if FIRE is held, so every move includes FIRE
     "pong": {
         "env_id": "ALE/Pong-v5",
         "sync": "steps",

@@ -45,7 +45,7 @@ class TrainConfig:
 
     total_timesteps: int | None = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
     max_walltime: float | None = _setting(
-        None, duration, "save and exit 75 after this time, as 00:10:00 or 10m, a start", False
+        None, duration, "save and exit 75 this long after each start, such as 00:10:00 or 10m", False
     )
     target_return: float | None = _setting(None, real(), "stop when the last 100 games average this score", False)
     run_dir: str | None = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
@@ -112,7 +112,7 @@ class TrainConfig:
     learning_rate: float = _setting(
         1.4e-3,
         real(0, open_low=True),
-        "step size of the optimizer for minibatches of --minibatch-size; it follows the root of the size, up to twice",
+        "step size of the optimizer at --minibatch-size; scaled by the square root of the actual size, at most by 2",
     )
     anneal_timesteps: int = _setting(
         4_000_000,

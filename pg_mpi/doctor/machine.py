@@ -15,7 +15,7 @@ NO_LIMIT = 1 << 60  # cgroup v1 writes a number near 2^63
 
 
 def memory_mb(root: Path = ROOT) -> int | None:
-    """Memory available to this process, in MB: of the host, and of the cgroups that it is in; None where unknown."""
+    """Memory available to this process, in MiB: the least of the host's and of its cgroups'; None where unknown."""
     available = re.search(r"^MemAvailable: +(\d+) kB", content(root / "proc/meminfo"), re.MULTILINE)
     if not available:
         return None

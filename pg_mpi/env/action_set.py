@@ -23,5 +23,5 @@ def choose(config: TrainConfig) -> list[int]:
                 "names such as NOOP,RIGHT,LEFT"
             )
     if len(set(names)) < len(names):
-        raise UsageError(f"--actions names an action twice: {config.actions}")
+        raise UsageError(f"--actions names an action twice ({config.actions}): name each once")
     return [CODES[name] for name in names]

@@ -33,7 +33,7 @@ def rom_name(env_id: str) -> str:
     """Return the ROM of a Gymnasium id. Raises ``UsageError`` for an unknown id or a two-player game."""
     known = atari_ids()
     if env_id in map(_id, FOR_TWO):
-        raise UsageError(f"{env_id} is a two-player game, which is not supported")
+        raise UsageError(f"{env_id} is a two-player game, which is not supported: choose another game")
     if env_id not in known:
         raise UsageError(f"unknown game {env_id!r}{nearest(env_id, known)}: ids look like ALE/Pong-v5")
     return known[env_id]

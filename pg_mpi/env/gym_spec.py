@@ -62,7 +62,8 @@ class GymSpec:
         env = make(self.env_id, film)
         try:
             if spaces_of(env, self.env_id) != self.spaces:
-                raise UsageError(f"the spaces of {self.env_id} have changed since the run began")
+                changed = f"the spaces of {self.env_id} have changed since the run began"
+                raise UsageError(f"{changed}: use its earlier version, or a new --run-dir")
             return GymEnv(self.env_id, env, self.spaces, rng, config.squash, self.kept)
         except BaseException:
             close(env)  # its processes would keep this one from exiting

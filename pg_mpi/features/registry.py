@@ -32,7 +32,7 @@ def encoder_class(name: str) -> Callable[[Scene], Encoder]:
         )
     found: Callable[[Scene], Encoder] | None = imported(name, "--features")
     if not callable(found):
-        raise UsageError(f"--features {name} names no class")
+        raise UsageError(f"--features {name} names no class: give package.module:Class, or blobs")
     return found
 
 

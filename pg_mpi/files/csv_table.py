@@ -22,7 +22,11 @@ from pg_mpi.files.atomic_file import write_text
 
 
 def make_folder(path: str, flag: str = "--out") -> None:
-    """Make the folder of ``flag``. Raises ``UsageError`` if it cannot be written."""
+    """Make the folder of ``flag``.
+
+    Raises ``UsageError`` for an unsuitable path or an existing folder without write permission, ``SystemFault`` for
+    any other error of the system.
+    """
     with system_faults(f"{flag} {path} cannot be written", "give another folder", given=True):
         atomic_file.make_folder(path)
         if os.access(path, os.W_OK):

@@ -60,13 +60,14 @@ class FolderLock:
         return names[-2] if len(names) > 1 else names[0]
 
     def check(self) -> None:
-        """Raise ``RunError`` if the folder has been removed or replaced, or somebody else has taken it."""
+        """Raise ``RunError`` if the folder has been removed or replaced, or another trainer has taken it."""
         try:
             lost = not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
         except FileNotFoundError:
             lost = True
         if lost or self._read_name() not in ("", self._name):
-            raise RunError(f"the run folder {self._folder} was removed or taken over while in use: nothing is written")
+            line = f"the run folder {self._folder} was removed or taken over while in use: nothing more is written; "
+            raise RunError(line + "give each trainer its own --run-dir")
 
     def close(self) -> None:
         """Give the lock back."""

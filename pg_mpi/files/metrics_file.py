@@ -29,7 +29,7 @@ class MetricsLog:
     """
 
     def __init__(self, path: str, update: int) -> None:
-        """Open ``path`` after ``update``. Later lines belong to updates that were not saved, and are removed.
+        """Open ``path`` and keep its lines up to ``update``. Later ones belong to updates that were not saved.
 
         Damaged lines are left out, with a warning and a copy of the file. Raises ``OSError``.
         """

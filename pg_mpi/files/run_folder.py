@@ -1,4 +1,7 @@
-"""The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark. Rank 0 only."""
+"""The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark.
+
+Rank 0 only, except ``starts``.
+"""
 
 import contextlib
 import glob

@@ -36,10 +36,10 @@ def generalised_advantages(
     Source: Schulman et al., "High-Dimensional Continuous Control Using GAE" (2016), eq. 11-16.
     """
     rewards, values = np.asarray(rewards, dtype=float), np.asarray(values, dtype=float)
-    goes_on = gamma * ~np.asarray(ends, dtype=bool)
-    deltas = rewards + goes_on * np.append(values[1:], last_value) - values
+    discounts = gamma * ~np.asarray(ends, dtype=bool)
+    deltas = rewards + discounts * np.append(values[1:], last_value) - values
     advantages, running = [], 0.0
-    for delta, decay in zip(deltas.tolist()[::-1], (goes_on * gae_lambda).tolist()[::-1]):
+    for delta, decay in zip(deltas.tolist()[::-1], (discounts * gae_lambda).tolist()[::-1]):
         running = delta + decay * running
         advantages.append(running)
     return np.array(advantages)[::-1]

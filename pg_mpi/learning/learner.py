@@ -26,7 +26,7 @@ from pg_mpi.policy.interface import Network
 
 
 class Learner:
-    """The update step, on all ranks together.
+    """The update step, on all ranks together. Collective: every rank must call the constructor and ``update``.
 
     Args:
         store: a ``ParameterStore``.
@@ -106,7 +106,10 @@ class Learner:
         return metrics | {"grad_norm": norm, "learning_rate": buffers.learning_rate}
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float = np.inf) -> None:
-        """Sum gradients and weights over ranks, divide once and take an optimizer step. Collective."""
+        """Sum gradients and weights over ranks, divide once and take an optimizer step.
+
+        Collective: every rank must call this.
+        """
         buffers.begin_exchange()
         done = self._optimizer_step.step(buffers, weight, limit)
         self.exchanges += 1
@@ -132,7 +135,7 @@ class Learner:
         return {name: getattr(self, name) for name in self._COUNTERS} | {"steps": self.optimizer.steps}
 
     def restore(self, counters: Mapping[str, Any]) -> None:
-        """Continue from ``counters``."""
+        """Continue from ``counters``. Raises ValueError, KeyError or TypeError for malformed data."""
         found = {name: int(counters[name]) for name in ("steps", *self._COUNTERS)}
         if min(found.values()) < 0:
             raise ValueError(f"negative counters: {counters}")

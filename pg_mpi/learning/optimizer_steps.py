@@ -28,7 +28,7 @@ class OptimizerStep(Protocol):
     """Collective: every rank must call each method."""
 
     def open(self, buffers: UpdateBuffers) -> None:
-        """Prepare the steps of an update. No rank reads the buffers of the update before any more."""
+        """Prepare the steps of an update. Requires that no rank still reads the previous update's buffers."""
 
     def step(self, buffers: UpdateBuffers, weight: float, limit: float) -> tuple[float, float] | None:
         """Sum the gradient over ranks and step along it, clipped to the norm ``limit``.
@@ -42,13 +42,16 @@ class OptimizerStep(Protocol):
 
 
 def make_step(store: ParameterStore, world: Collectives, phases: PhaseTimer, group: int) -> OptimizerStep:
-    """The step that ``group`` ranks divide, or where they lack shared memory, whole steps. Collective."""
+    """The step that ``group`` ranks divide, or where they lack shared memory, whole steps.
+
+    Collective: every rank must call this.
+    """
     if group > 1:
         try:
             return DividedStep(store, cast(Divisible, world), phases, group)
         except OSError as error:
             if world.rank == 0:
-                warn(f"no shared memory for the optimizer's steps ({error}): slower than with a larger /dev/shm")
+                warn(f"no shared memory for the optimizer's steps ({error}), which are slower: enlarge /dev/shm")
     return WholeStep(store, world, phases)
 
 
@@ -76,6 +79,8 @@ class WholeStep:
 
 class DividedStep:
     """Each rank of a host steps a part of the touched parameters. See ``OptimizerStep`` for the methods.
+
+    Collective: every rank must call the constructor.
 
     Args:
         group: number of consecutive ranks that divide the step, all on one host; it divides the number of ranks.

@@ -30,8 +30,8 @@ def too_large(sums: Any, limit: float) -> bool:
 
 def refuse(bits: int) -> NoReturn:
     """Raise ``RunError`` for sums over all ranks that are too large for the grid of 2^-bits. Every rank must do so."""
-    line = f"a sum exceeds {2.0 ** (52 - bits):.0g}: rewards or observations are too large for exact sums"
-    raise agreed(RunError(line))
+    line = f"a sum exceeds {2.0 ** (52 - bits):.0g}: gradients, rewards or observations are too large for exact sums"
+    raise agreed(RunError(f"{line}; scale them down, or leave --reproducible out"))
 
 
 def check(sums: Any) -> None:

@@ -30,7 +30,7 @@ class Env:
 
     Args:
         env_spec: the specification, such as ``AtariSpec``. It makes the emulator and the encoder.
-        update: after which the env begins, for its random streams: not 0 if its state was lost in between.
+        update: number of the update after which the env begins, part of its random streams' key. 0: the run's start.
 
     Attributes:
         observation: the policy's next input; for Atari games the active inputs, int64 (n,).
@@ -38,7 +38,7 @@ class Env:
         preference: offsets of the action logits in the current game, a list of floats, or None. They are drawn from
             the standard normal distribution after a game without rewards, because some rewards need many equal
             actions in a row. Recorded log-probabilities include them.
-        explores: whether there are preferences: with the built-in policy and the clipped surrogate.
+        explores: whether there are preferences: on Atari games with the built-in policy and the clipped surrogate.
         paid: whether the current game has given a reward.
         score, steps: of the current game.
         trajectory: the steps since the last update.
@@ -109,7 +109,10 @@ class Env:
         return arrays, {**game, "streams": streams}
 
     def restore(self, arrays: Mapping[str, NDArray[np.uint8]], facts: Mapping[str, Any]) -> None:
-        """Restore ``state`` bit for bit. A game that cannot be saved is replaced by a new one."""
+        """Restore ``state`` bit for bit. A game that cannot be saved is replaced by a new one.
+
+        Raises ``CheckpointError``, ValueError, KeyError or TypeError for malformed data.
+        """
         for rng, state in zip(self._streams, facts["streams"], strict=True):
             rng.bit_generator.state = state
         if self.game.restore(arrays["emulator"].tobytes()):

@@ -21,8 +21,9 @@ def round_length(config: TrainConfig, envs: int, newest: Collection[Sequence[flo
     """Return the length of the next round.
 
     With ``--sync episode`` every env plays as many steps as ``--games-per-update`` of the newest games took on average,
-    and its unfinished game continues in the next round, so no rank waits for the longest game. A single env plays whole
-    games, and so does REINFORCE, which needs them.
+    at least ``SHORTEST`` and at most ``longest_round``. Its unfinished game continues in the next round, so no rank
+    waits for the longest game. A single env plays ``--games-per-update`` games, but at most ``LONGEST`` steps.
+    REINFORCE plays whole games, which it needs.
 
     Args:
         envs: their number over all ranks.

@@ -45,7 +45,7 @@ class SampleGroup:
 def sample_groups(
     trajectories: Sequence[Trajectory], envs: Sequence[Env], config: TrainConfig, world: Collectives, envs_in_all: int
 ) -> list[SampleGroup]:
-    """The groups of this rank's ``trajectories``, one per env of ``envs``."""
+    """Group this rank's ``trajectories``, one per env of ``envs``: all in one, or one each with ``--reproducible``."""
     if config.reproducible:
         return [
             SampleGroup([trajectory], env.shuffle, env.index, envs_in_all)

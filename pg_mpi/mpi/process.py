@@ -28,12 +28,12 @@ def run(
 ) -> NoReturn:
     """Run ``main(world, argv)`` as a rank of a job and end the process with the code it returns.
 
-    ``UsageError``, ``RunError`` and errors of the system print one line and exit with their ``code``; one that not all
-    ranks raise ends the whole job. Any other exception, ``SystemExit`` included, prints the rank's traceback and ends
-    the whole job.
+    An exception that ``reportable`` accepts prints one line and exits with its ``code``; one that not all ranks raise
+    ends the whole job. Any other exception, ``SystemExit`` included, prints the rank's traceback and ends the whole
+    job. ``KeyboardInterrupt`` in a job of one rank exits with code 130 and prints nothing.
 
     Args:
-        optional_mpi: without MPI, run in a world of one.
+        optional_mpi: as ``optional`` of ``connect``.
         parser: as of ``answer_help``, which is called first.
         check_launch: raise ``UsageError`` if MPI has fewer ranks than the launcher started.
     """

@@ -72,7 +72,7 @@ os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_ch
 
 
 class Until:
-    """``stop``, which also asks once ``clock()`` has reached ``end``."""
+    """True if ``stop`` is, or once ``clock()`` has reached ``end``, in seconds."""
 
     def __init__(self, stop: Stop, end: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._stop, self._end, self._clock = stop, end, clock

@@ -59,7 +59,7 @@ class World(ShrinkingWorld):
         self.divides = not isinstance(comm, FailureVote)
 
     def is_part(self) -> bool:
-        """Whether these are not all ranks of MPI. Without a communicator always. Not collective."""
+        """Whether ranks of MPI.COMM_WORLD are missing here; True without a communicator. Not collective."""
         if self._comm is None:
             return True
         from mpi4py import MPI
@@ -67,7 +67,7 @@ class World(ShrinkingWorld):
         return bool(self.size < MPI.COMM_WORLD.size)
 
     def restart_clock(self) -> None:
-        """Count wall time as if this process had started now, for a run that begins later."""
+        """Count wall time as if this process had started now, for a run that begins later. Not collective."""
         now, begun = type(self).clock, type(self).clock()
         self.clock = lambda: STARTED + now() - begun
 
@@ -237,11 +237,11 @@ class World(ShrinkingWorld):
     def group(self, colour: int) -> "World":
         """The ``World`` of the ranks with the same ``colour``, in rank order.
 
-        A rank that raises an exception can report it to the others: see ``failed``.
+        A rank that raises an exception can report it to the others: see ``report_failure``.
         """
         return World(FailureVote(self._comm.Split(colour, self.rank))) if self.size > 1 else World()
 
-    def failed(self, error: BaseException) -> None:
+    def report_failure(self, error: BaseException) -> None:
         """Make the other ranks of a ``group`` raise ``PeerFailed``, unless all know of ``error``. Not collective."""
         if self.size > 1 and not isinstance(error, PeerFailed) and not getattr(error, "agreed", False):
             cast(FailureVote, self._comm).fail()
@@ -255,7 +255,7 @@ class World(ShrinkingWorld):
                 time.sleep(pause)
 
     def mpi_version(self) -> str:
-        """Name and version of the MPI library, one line. Not collective."""
+        """Name and version of the MPI library, one line; ``none`` without MPI. Not collective."""
         if not self._comm:
             return "none"
         from mpi4py import MPI
@@ -272,7 +272,10 @@ class World(ShrinkingWorld):
 
 
 def connect(optional: bool = False) -> World:
-    """Start MPI and return its ``World``; with ``optional``, a world of one if MPI cannot be loaded."""
+    """Start MPI and return its ``World``. Raises ``UsageError`` if MPI cannot be loaded.
+
+    ``optional``: return a world of one instead, unless the launcher started several processes.
+    """
     set_environment()
     if launch_variables.is_first_on_host():
         stale_segments.remove()

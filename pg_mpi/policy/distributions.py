@@ -6,7 +6,7 @@ from math import log, pi
 import numpy as np
 
 from pg_mpi.config.array_types import Floats, Integers
-from pg_mpi.policy import losses as grad
+from pg_mpi.policy import losses
 
 _HALF_LOG_2PI = 0.5 * log(2 * pi)
 
@@ -19,7 +19,7 @@ class Categorical:
 
     def sample(self, outputs: Floats, generators: Sequence[np.random.Generator]) -> tuple[Integers, Floats]:
         """Sample an action for each row with its own generator: int64 (n,) and log-probabilities (n,)."""
-        log_pi = grad.log_softmax(outputs)
+        log_pi = losses.log_softmax(outputs)
         sums = np.exp(log_pi).cumsum(axis=1)
         uniform = np.array([rng.random() for rng in generators]) * sums[:, -1]
         actions: Integers = np.minimum((sums <= uniform[:, None]).sum(axis=1), self.outputs - 1)
@@ -37,12 +37,12 @@ class Categorical:
 
         The derivative (n, A) is that of the clipped surrogate's loss minus ``ent_coef`` times the entropy.
         """
-        log_pi = grad.log_softmax(outputs)
+        log_pi = losses.log_softmax(outputs)
         taken = np.arange(len(actions)), actions
-        loss, weight, kl, clipped = grad.clipped_ratio(log_pi[taken] - old_log_prob, advantages, clip)
+        loss, weight, kl, clipped = losses.clipped_ratio(log_pi[taken] - old_log_prob, advantages, clip)
         d_logits = np.exp(log_pi) * weight[:, None]
         d_logits[taken] -= weight
-        entropy, d_entropy = grad.entropy(log_pi)
+        entropy, d_entropy = losses.entropy(log_pi)
         return (loss, entropy, kl, clipped), d_logits - ent_coef * d_entropy
 
 
@@ -75,7 +75,7 @@ class Gaussian:
         deviation = np.exp(log_std)
         z = (actions - mean) / deviation
         log_ratio = self._log_prob(z, log_std) - old_log_prob
-        loss, weight, kl, clipped = grad.clipped_ratio(log_ratio, advantages, clip)
+        loss, weight, kl, clipped = losses.clipped_ratio(log_ratio, advantages, clip)
         entropy = float(log_std.sum()) + len(actions) * self._numbers * (_HALF_LOG_2PI + 0.5)
         by_mean, by_log_std = -weight[:, None] * z / deviation, -weight[:, None] * (z * z - 1) - ent_coef
         return (loss, entropy, kl, clipped), np.concatenate((by_mean, by_log_std), axis=1)

@@ -66,10 +66,13 @@ class Policy(Protocol):
         """The observations of trajectories, n in all."""
 
     def forward(self, theta: Floats, x: Any) -> tuple[Floats, Any]:
-        """Outputs (n, actions + 1), the value last, and whatever ``backward`` needs."""
+        """Outputs (n, actions + 1), the value last, and whatever ``backward`` needs.
+
+        ``theta``: flat, all parameters, or those that ``take`` returns for the rows of a restricted ``x``.
+        """
 
     def backward(self, theta: Floats, x: Any, hidden: Any, d_outputs: Floats, out: Floats) -> None:
-        """Write the gradient of a loss into ``out`` (P,), from its derivative by the outputs."""
+        """Write the gradient of a loss into ``out``, shaped as ``theta``, from its derivative by the outputs."""
 
     def products(self, x: Any, hidden: Any, outputs: int) -> int:
         """Multiplications of a ``forward``."""

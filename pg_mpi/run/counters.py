@@ -72,7 +72,7 @@ class Counters:
         return {**vars(self), "recent": list(self.recent)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state``. Raises ``ValueError`` or ``KeyError`` for a malformed one."""
+        """Continue from ``state``. Raises ValueError, KeyError or TypeError for a malformed one."""
         for name in ("update", "env_steps", "games", "emulator_errors"):
             setattr(self, name, count(state[name]))
         self.anneal_steps = float(number(state.get("anneal_steps", self.env_steps)))  # earlier checkpoints lack it

@@ -26,7 +26,7 @@ MOST_STEPS = 4096  # of all envs together in the round that is measured
 
 
 def lines(config: TrainConfig, ranks: int) -> list[str]:
-    """Lines of text. One rank's envs play a short round and learn from it, so that its memory is measured.
+    """Describe what a run would do, need and save: lines of text. A short round of one rank measures its memory.
 
     Raises ``UsageError``.
     """

@@ -39,7 +39,9 @@ class BuddyCopies:
         self.own, self.neighbours = own, neighbours
 
     def redistributed(self, envs: list[Env], make_env: Callable[[int], Env]) -> list[Env]:
-        """Distribute the envs of failed ranks and return this rank's envs, as stored: a list. Collective.
+        """Distribute the envs of failed ranks and return this rank's envs, as stored: a list.
+
+        Collective: every rank must call this.
 
         Each goes to the rank with the fewest envs. It is a new one if both copies of its state were lost.
         ``make_env(index)`` makes one.

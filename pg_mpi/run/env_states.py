@@ -171,7 +171,10 @@ class GroupStates(NamedTuple):
 
 
 def scatter(world: Collectives, group_states: GroupStates, learner: Learner, envs: Iterable[Env]) -> None:
-    """Send each rank of a group its states, and restore them. Collective: every rank must call this."""
+    """Send each rank of a group its states, and restore them. Collective: every rank must call this.
+
+    Raises ``CheckpointError`` on the ranks whose states are malformed.
+    """
     states, replays = unpack(world.scatter_blocks(group_states.blocks, group_states.group))
     with checking():
         for env in envs:

@@ -16,7 +16,9 @@ from pg_mpi.run.trained_policy import SavedPolicy, TrainedPolicy
 
 NAME = "evaluations.json"
 GAMES = 20  # over all ranks
-FIRST_GAME = 1_000_000  # not those of pg_mpi.evaluate: the best of many scores is too good on its own games
+FIRST_GAME = (
+    1_000_000  # other games than pg_mpi.evaluate's: the best score is biased upwards on the games that chose it
+)
 
 
 def read(folder: str) -> list[dict[str, Any]]:

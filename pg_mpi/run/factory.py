@@ -93,7 +93,10 @@ def make_learner(
     group: int = 1,
     store: ParameterStore | None = None,
 ) -> Learner:
-    """Make the learner of a rank. ``store``: a ``ParameterStore``, if it is not the rank's own."""
+    """Make the learner of a rank. Collective: every rank must call this.
+
+    ``store``: a ``ParameterStore``, if it is not the rank's own.
+    """
     store = store or ParameterStore(policy, make_optimizer(config, policy), config, world.size > 1)
     kinds: list[Any] = [Reinforce if config.method == "reinforce" else Clipped]
     if config.replay:

@@ -18,7 +18,7 @@ Table = dict[str, dict[str, Any]]
 
 
 def summary(world: Collectives, place: dict[str, Any]) -> dict[str, Any]:
-    """Summarise the ``thread_pinning.describe()`` of all ranks, which may have a ``why_numpy``: a JSON-able dict.
+    """Summarise ``thread_pinning.describe()`` and ``why_numpy`` (text or None) of all ranks: a JSON-able dict.
 
     Collective: every rank must call this. Ranks with equal facts are counted together.
 

@@ -45,7 +45,9 @@ def summary(world: Collectives, seconds: Mapping[str, float]) -> dict[str, Any]:
 
 
 def quantiles(world: Collectives, own: Floats) -> Floats:
-    """``QUANTILES`` over the ranks of each of their numbers, (n,): float64 (n, 101). Collective.
+    """``QUANTILES`` over the ranks of each of their numbers, (n,): float64 (n, 101).
+
+    Collective: every rank must call this.
 
     Read from a histogram between minimum and maximum, so wrong by at most a ``BINS``-th of that range.
     """

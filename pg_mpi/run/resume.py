@@ -113,7 +113,8 @@ def find_start(
 ) -> Start | None:
     """Check the settings, lock the folder, and return a start from its checkpoints, from ``--resume``, or a new one.
 
-    None, and the folder unlocked, if another trainer has saved there meanwhile. Rank 0 only. Raises ``UsageError``.
+    None, and the folder unlocked, if another trainer has saved there meanwhile. Rank 0 only. Raises ``UsageError``
+    or ``SystemFault``.
 
     Args:
         given: the names of the settings on the command line.

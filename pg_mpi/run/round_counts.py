@@ -11,7 +11,7 @@ from pg_mpi.learning.rollout import Env
 from pg_mpi.learning.trajectory import Trajectory
 from pg_mpi.mpi.interface import Collectives
 
-NEWEST = 100  # games of a round whose scores are shared
+MOST_GAMES = 100  # games of a round whose scores are shared
 NO_GAME = -1.0  # index of an unused row
 
 
@@ -19,7 +19,8 @@ class RoundCounts(NamedTuple):
     """Counts of a round over all ranks.
 
     Attributes:
-        recent: the newest games in the order of their envs, at most ``NEWEST``: float64 (n, 2) of (score, steps).
+        recent: finished games in the order of their envs, float64 (n, 2) of (score, steps). Of more than
+            ``MOST_GAMES``, those of the envs with the highest indices.
     """
 
     env_steps: int
@@ -41,16 +42,19 @@ def count_round(world: Collectives, envs: Sequence[Env], played: Sequence[Trajec
         counts += np.array([t.length, len(t.games), t.errors, paid, *split(t.rewards).sum(axis=1)])
     world.sum_(counts)
     env_steps, games, errors, reward_count = map(int, counts[:4])
-    rows = np.full((NEWEST, 3), NO_GAME)
+    rows = np.full((MOST_GAMES, 3), NO_GAME)
     if games:
         own = [(env.index, *game) for env, t in zip(envs, played) for game in t.games]
-        rows = newest(rows, np.array(own, dtype=np.float64).reshape(-1, 3))
-        world.merge_(rows, newest)
+        rows = merge_games(rows, np.array(own, dtype=np.float64).reshape(-1, 3))
+        world.merge_(rows, merge_games)
     recent = rows[rows[:, 0] != NO_GAME, 1:]
     return RoundCounts(env_steps, games, errors, reward_count, float(counts[4:].sum()), recent)
 
 
-def newest(rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Merge rows of (env index, score, steps), oldest first within an env, and return the last ``len(rows)``."""
+def merge_games(rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Merge rows of (env index, score, steps), oldest first within an env, by env index; return the last ``len(rows)``.
+
+    Which rows are kept depends on the env index, not on the time.
+    """
     both = np.concatenate((rows, others))
     return both[np.argsort(both[:, 0], kind="stable")][-len(rows) :]

@@ -40,7 +40,7 @@ class RunLog:
         self._begun = counters.update
 
     def open(self, facts: dict[str, Any]) -> tuple[float, int]:
-        """Open the logs after the counters; returns the training seconds and starts of the folder so far.
+        """Open the logs, with the lines up to the counters' update; returns (training seconds, starts) before this one.
 
         ``facts``: the provenance of this start, for ``config.json``.
         """
@@ -61,7 +61,7 @@ class RunLog:
         """
         self.is_open = True
         config, folder = self._config, self._folder
-        clock = self._clock  # not self, so that an object that nobody needs gives its lock back at once
+        clock = self._clock  # a closure over self would be a reference cycle, which delays the release of the lock
         self._progress = Progress(config, lambda: clock() - STARTED, reaches_terminal(sys.stdout))
         self._tensorboard: TensorBoard | None = None
         with writing(folder.path):

@@ -40,7 +40,10 @@ def collect(config: TrainConfig, env_spec: EnvSpec, learner: Learner, counters: 
 
 
 def restore(world: Collectives, saved: Saved | None, learner: Learner, counters: Counters) -> None:
-    """Restore weights, optimizer and counters on all ranks from what rank 0 has loaded. Collective."""
+    """Restore weights, optimizer and counters on all ranks from what rank 0 has loaded.
+
+    Collective: every rank must call this. Raises ``CheckpointError``, alike on all ranks.
+    """
 
     def prepare() -> tuple[Any, Any]:
         arrays, facts = cast(Saved, saved)

@@ -35,7 +35,9 @@ def choose_group(world: Collectives, config: TrainConfig, hosts: int, folder: Ru
     if not world.any(unseen)[0]:
         return group
     if world.rank == 0:
-        warn(f"not all hosts see {folder.path}: rank 0 writes the checkpoints for all")
+        warn(
+            f"not all hosts see {folder.path}: rank 0 writes the checkpoints for all; a shared folder divides the work"
+        )
     return world.size
 
 

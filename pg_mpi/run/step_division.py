@@ -11,8 +11,8 @@ from pg_mpi.mpi.world import World
 def ranks_together(world: Collectives, config: TrainConfig, hosts: int) -> int:
     """The number of consecutive ranks that divide an optimizer step: the largest of ``divisors`` that fits all hosts.
 
-    1 with ``--elastic``, which changes the number of ranks, and where ranks of several hosts alternate. Collective:
-    every rank must call this.
+    1 with ``--elastic``, which changes the number of ranks, in a ``World.group``, and where ranks of several hosts
+    alternate. Collective: every rank must call this.
     """
     if config.elastic or not world.divides:
         return 1

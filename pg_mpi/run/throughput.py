@@ -30,7 +30,7 @@ class Throughput:
         return self._before + self._world.clock() - STARTED
 
     def read(self, env_steps: int, flops: int) -> dict[str, Any]:
-        """Timing metrics of the update that ends now, by this rank's clock. Collective.
+        """Timing metrics of the update that ends now, by this rank's clock. Collective: every rank must call this.
 
         ``flops``: this rank's counter. The phases are cleared for the next update.
         """

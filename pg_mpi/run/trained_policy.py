@@ -45,7 +45,7 @@ def find(source: str, own: Collection[str] = ()) -> SavedPolicy:
     Args:
         own: custom code, package.module:name, that may be imported and run.
 
-    Raises ``UsageError``.
+    Raises ``UsageError``, or ``SystemFault`` if a file cannot be read.
     """
     found = checkpoint_folder.load_newest(source, warn)
     if not found:
@@ -111,7 +111,7 @@ class TrainedPolicy:
         """Play one whole game: (score, agent steps). The same ``game`` and ``seed`` give the same game.
 
         ``watch(environment, score)`` is called after each step of the policy; ``environment.rgb()`` is the screen.
-        If ``stop`` becomes true, the game ends there, and after ``--max-frames``, also without a limit of its own.
+        The game ends early if ``stop`` becomes true, and after ``--max-frames`` frames even if the env has no limit.
         """
         spec, network, rng = self.saved.env_spec, self._network, stream(seed, EVALUATION_ACTIONS, game)
         score: float = 0

@@ -50,7 +50,7 @@ class Trainer:
     Attributes:
         config: the settings, with the actual number of envs per rank.
         counters: the run's counters, equal on all ranks.
-        env_spec, learner, player: what the run plays, learns with and plays with.
+        env_spec, learner, player: the ``EnvSpec``, the ``Learner`` and the ``Player`` of the run.
         network: the policy's current weights, for ``player``.
         phases: the seconds of the phases of this update.
         played: steps of this rank in the newest round.
@@ -241,7 +241,7 @@ class Trainer:
     def survive(self, error: Exception) -> bool:
         """Discard the round and continue without failed ranks; False if ``error`` is not a rank failure.
 
-        Collective among the surviving ranks.
+        Collective: every surviving rank must call this.
         """
         begun = self._world.clock()
         while self._copies and (self._world.is_loss(error) or self._world.broken()):

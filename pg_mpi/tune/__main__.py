@@ -40,7 +40,7 @@ def parser() -> Parser:
         description="Tune settings of the trainer. The ranks of the job are split into groups; each group trains with "
         "settings that Optuna proposes until the budget is spent. Trials that are behind others after 1/8, 1/4 or 1/2 "
         "of it are pruned (successive halving). Several jobs may work on one study, and the same command resumes an "
-        "interrupted one. Exit codes as the trainer's: 75 means run me again.",
+        "interrupted one. Exit codes as the trainer's: 75 means to run the same command again.",
         epilog="A space is a TOML file with a table for each setting to try, as [learning_rate] with low = 1e-4, "
         "high = 3e-3 and log = true; [num_steps] with low = 128, high = 512 and step = 128; [hidden] with choices = "
         "[32, 64]. Every other flag is one of pg_mpi.train, for all trials. Next to FILE.journal, FILE.trials "
@@ -89,8 +89,8 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
     except Exception as error:
         cast(Any, error).agreed = False  # known to all ranks of a group, but not to the other groups: the job ends
         raise
-    # No trial that is being played takes longer, nor one that follows it in the place of a killed job's. Then the
-    # watchdog ends a job with a rank that does not come back.
+    # A trial under way, and one resumed after it from a killed job, end within two budgets. Then the watchdog is no
+    # longer fed, so it ends a job in which a rank hangs.
     fed_until = time.monotonic() + 2 * args.budget
     world.meet(progress)
     (stopped,) = world.any(stopped)
@@ -98,7 +98,10 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
 
 
 def work(group: World, ours: study.Study | None, plan: Plan, stop: Until, progress: Callable[[], None]) -> bool:
-    """Play trials until none is left; return whether it was stopped. Collective in the group."""
+    """Play trials until none is left; return whether it was stopped.
+
+    Collective: every rank of ``group`` must call this.
+    """
     from pg_mpi.tune import trial
 
     while not group.any(stop)[0]:

@@ -52,15 +52,16 @@ def play(
 ) -> Outcome:
     """Train until the budget is spent, a signal arrives, the judge prunes, or a rank fails; return an ``Outcome``.
 
-    Collective in the group. An exception on one of its ranks ends the trial on all of them; one that MPI raises within
-    a call ends the job. ``group``: a ``World`` of ``World.group``.
+    Collective: every rank of ``group``, a ``World`` of ``World.group``, must call this. An exception on one of its
+    ranks ends the trial on all of them; one that MPI raises within a call ends the job, and so does an error of the
+    system, as a ``SystemFault``.
     """
     group.restart_clock()  # each trial counts its own seconds
     try:
         with contextlib.closing(Trainer(group, config, given)) as trainer:
             outcome = _play_on(group, trainer, judge, stop, progress)
     except Exception as error:
-        group.failed(error)
+        group.report_failure(error)
         fault = reportable(error)
         if isinstance(fault, SystemFault) and not isinstance(error, MemoryError):
             raise fault from None  # of the machine, not of the settings: the job ends

@@ -16,7 +16,9 @@ def host_file(path: str) -> dict[str, int]:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text"
-        raise UsageError(f"the host file {path} cannot be read ({reason})") from None
+        raise UsageError(
+            f"the host file {path} cannot be read ({reason}): give a text with NAME slots=N lines"
+        ) from None
     nodes: Counter[str] = Counter()
     for line in text.splitlines():
         if words := line.partition("#")[0].strip():

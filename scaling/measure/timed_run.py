@@ -147,7 +147,7 @@ def measured(lines, warmup):
     """Summarise the metrics after ``warmup`` seconds: a dict. Raises ``RunError`` with fewer than two updates.
 
     ``phase_share`` and ``phase_max_share`` are shares of the wall time of the mean and of the slowest rank. ``other``
-    is the time outside of all phases (drawing actions, recording steps, Python between the phases).
+    is the time outside of all phases (recording steps, Python between the phases).
     """
     kept = [line for line in lines if line["wall_s"] >= warmup]
     if len(kept) < 2:

@@ -33,7 +33,7 @@ class Law(NamedTuple):
     name: str
     equation: str
     parameters: tuple
-    turned: bool  # fitted as N / X, with coefficients of at least 0
+    inverted: bool  # fitted as N / X, with coefficients of at least 0
 
     def basis(self, ranks):
         """Design matrix: float64 (points, parameters)."""
@@ -43,20 +43,20 @@ class Law(NamedTuple):
     def coefficients(self, ranks, sps):
         """Least-squares coefficients of the basis."""
         n, x = np.asarray(ranks, dtype=float), np.asarray(sps, dtype=float)
-        aim = n / x if self.turned else x
+        aim = n / x if self.inverted else x
         weighted, ones = self.basis(n) / aim[:, None], np.ones_like(aim)
-        return nnls(weighted, ones)[0] if self.turned else np.linalg.lstsq(weighted, ones, rcond=None)[0]
+        return nnls(weighted, ones)[0] if self.inverted else np.linalg.lstsq(weighted, ones, rcond=None)[0]
 
     def speed(self, coefficients, ranks):
         """Steps/s at ``ranks``: float64 (points,)."""
         value = self.basis(ranks) @ coefficients
         with np.errstate(divide="ignore"):
-            return np.asarray(ranks, dtype=float) / value if self.turned else value
+            return np.asarray(ranks, dtype=float) / value if self.inverted else value
 
     def read(self, coefficients):
         """The parameters by name."""
         values = coefficients
-        if self.turned:
+        if self.inverted:
             one = coefficients[0] + coefficients[1]  # seconds per step on one rank
             values = [1 / one, *(coefficients[1:] / one)] if one else [math.inf, *(coefficients[1:] * 0)]
         return dict(zip(self.parameters, map(float, values)))
@@ -73,7 +73,7 @@ class Law(NamedTuple):
 
     def _root(self, coefficients, target):
         """The smaller real number of ranks with ``target`` steps/s; infinite if there is none."""
-        if not self.turned:
+        if not self.inverted:
             a, b = coefficients
             return (target - a) / b if b > 0 else math.inf
         # target (c0 + c1 N + c2 N (N - 1)) = N, a quadratic q N^2 + p N + r

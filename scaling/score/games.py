@@ -135,4 +135,4 @@ def _spread(values):
 
 
 if __name__ == "__main__":
-    cli.run(main, goes_on=True)
+    cli.run(main, resumable=True)

@@ -255,4 +255,4 @@ def spread(costs, form):
 
 
 if __name__ == "__main__":
-    cli.run(main, goes_on=True)
+    cli.run(main, resumable=True)

@@ -181,6 +181,6 @@ def take_over(outcome, folder, tries, locks):
                 assert second.returncode == 75 and "resumed from" in second.stdout, f"wrong: {second.stderr}"
                 stopped = finish(first)
                 assert stopped.returncode == 1, f"wrong: exit {stopped.returncode} {stopped.stderr}"
-                assert "taken over while in use: nothing is written" in stopped.stderr.splitlines()[-1]
+                assert "taken over while in use: nothing more is written" in stopped.stderr.splitlines()[-1]
                 found = updates(place)
                 assert found == list(range(1, found[-1] + 1)), "wrong: both wrote metrics"

@@ -63,8 +63,8 @@ def test_replays_reach_the_recorded_scores(bench, scripts):
 
     for replay in (
         parts.emulate,
-        parts.look,
-        lambda envs, scripts: parts.look(envs, scripts, Recording()),
+        parts.emulate_and_encode,
+        lambda envs, scripts: parts.emulate_and_encode(envs, scripts, Recording()),
     ):
         bench.rewind()
         replay(bench.player.envs, scripts)  # raises if it differs from the recording
@@ -85,7 +85,7 @@ def test_replay_that_differs_from_the_recording_raises(bench, scripts):
     (score, steps), *others = scripts[1].games
     wrong_score = [scripts[0], dataclasses.replace(scripts[1], games=[(score + 1, steps), *others])]
     too_short = [scripts[0], dataclasses.replace(scripts[1], codes=scripts[1].codes[:-1])]
-    for replay in (parts.emulate, parts.look):
+    for replay in (parts.emulate, parts.emulate_and_encode):
         for changed in (wrong_score, too_short):
             bench.rewind()
             with pytest.raises(RunError, match="left the recorded game"):

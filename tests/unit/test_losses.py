@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from derivatives import numeric
 
-from pg_mpi.policy import losses as grad
+from pg_mpi.policy import losses
 from pg_mpi.policy.distributions import Categorical
 from pg_mpi.policy.sparse_mlp import SparseMLP
 
@@ -22,18 +22,18 @@ def samples():
 
 
 def test_log_softmax_is_normalised_and_does_not_overflow():
-    log_pi = grad.log_softmax(np.array([[1000.0, 0.0, -1000.0], [1.0, 1.0, 1.0]]))
+    log_pi = losses.log_softmax(np.array([[1000.0, 0.0, -1000.0], [1.0, 1.0, 1.0]]))
     np.testing.assert_allclose(np.exp(log_pi).sum(axis=1), 1)
     np.testing.assert_allclose(log_pi[1], -np.log(3))
 
 
 def test_reinforce(samples):
     def loss(logits):
-        return grad.reinforce(logits, samples["actions"], samples["advantages"])[0]
+        return losses.reinforce(logits, samples["actions"], samples["advantages"])[0]
 
-    _, derivative, entropy = grad.reinforce(samples["logits"], samples["actions"], samples["advantages"])
+    _, derivative, entropy = losses.reinforce(samples["logits"], samples["actions"], samples["advantages"])
     np.testing.assert_allclose(derivative, numeric(loss, samples["logits"]), atol=1e-8)
-    np.testing.assert_allclose(entropy, grad.entropy(grad.log_softmax(samples["logits"]))[0])
+    np.testing.assert_allclose(entropy, losses.entropy(losses.log_softmax(samples["logits"]))[0])
 
 
 def test_clipped_surrogate_by_hand():
@@ -48,7 +48,7 @@ def test_clipped_surrogate_by_hand():
 
 def test_entropy(samples):
     def entropy(logits):
-        return grad.entropy(grad.log_softmax(logits))
+        return losses.entropy(losses.log_softmax(logits))
 
     np.testing.assert_allclose(
         entropy(samples["logits"])[1], numeric(lambda x: entropy(x)[0], samples["logits"]), atol=1e-8
@@ -58,8 +58,8 @@ def test_entropy(samples):
 
 def test_value_loss():
     values, targets = RNG.normal(size=6), RNG.normal(size=6)
-    derivative = grad.value_loss(values, targets)[1]
-    np.testing.assert_allclose(derivative, numeric(lambda v: grad.value_loss(v, targets)[0], values), atol=1e-8)
+    derivative = losses.value_loss(values, targets)[1]
+    np.testing.assert_allclose(derivative, numeric(lambda v: losses.value_loss(v, targets)[0], values), atol=1e-8)
 
 
 INPUTS = 2000
@@ -132,12 +132,12 @@ def test_self_imitation(samples):
     gain = np.where(returns > values, returns - values, 0.0)
     assert 0 < np.count_nonzero(gain) < len(gain)
 
-    def losses(logits, values):
-        log_pi = grad.log_softmax(logits)
+    def parts(logits, values):
+        log_pi = losses.log_softmax(logits)
         rest = np.where(returns > values, returns - values, 0.0)
         return -(log_pi[np.arange(len(actions)), actions] * gain).sum(), (rest**2).sum() / 2
 
-    loss, d_logits, d_values = grad.self_imitation(samples["logits"], actions, values, returns)
-    assert loss == pytest.approx(losses(samples["logits"], values)[0])
-    np.testing.assert_allclose(d_logits, numeric(lambda x: losses(x, values)[0], samples["logits"]), atol=1e-8)
-    np.testing.assert_allclose(d_values, numeric(lambda v: losses(samples["logits"], v)[1], values), atol=1e-8)
+    loss, d_logits, d_values = losses.self_imitation(samples["logits"], actions, values, returns)
+    assert loss == pytest.approx(parts(samples["logits"], values)[0])
+    np.testing.assert_allclose(d_logits, numeric(lambda x: parts(x, values)[0], samples["logits"]), atol=1e-8)
+    np.testing.assert_allclose(d_values, numeric(lambda v: parts(samples["logits"], v)[1], values), atol=1e-8)

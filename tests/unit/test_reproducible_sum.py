@@ -50,7 +50,7 @@ def test_on_grid_rounds_to_multiples_of_the_grid():
 
 def test_sums_beyond_the_grid_are_refused_and_infinite_ones_are_not():
     """A step along an infinite gradient is skipped, with and without exact sums."""
-    with pytest.raises(RunError, match="a sum exceeds 4e.09: rewards or observations are too large"):
+    with pytest.raises(RunError, match="a sum exceeds 4e.09: gradients, rewards or observations are too large"):
         summed(World(), [3e9, 3e9], exact=True)
     assert not np.isfinite(summed(World(), [1.0, np.inf], exact=True))
     buffers = UpdateBuffers(np.zeros(2, np.float32), None, 0.1, 0.0, 0, exact=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pg_mpi.mpi.world import World
-from pg_mpi.run.round_counts import NEWEST, NO_GAME, count_round, newest
+from pg_mpi.run.round_counts import MOST_GAMES, NO_GAME, count_round, merge_games
 from scaling.model.virtual.world import Hub
 
 
@@ -40,15 +40,15 @@ def test_counts_do_not_depend_on_the_split_among_ranks(count, games_each):
     assert found.emulator_errors == sum(t.errors for t in played)
     assert found.reward_count == sum(np.count_nonzero(t.rewards) for t in played)
     assert found.reward_sum == pytest.approx(sum(t.rewards.sum() for t in played), abs=1e-11)
-    assert found.recent.tolist() == [list(game) for t in played for game in t.games][-NEWEST:]
+    assert found.recent.tolist() == [list(game) for t in played for game in t.games][-MOST_GAMES:]
     for ranks in (2, 3, 5):
         split = counts_on(ranks, envs, played)
         assert split[:5] == found[:5], "the sum of rewards depends on the order"
         assert split.recent.tolist() == found.recent.tolist()
 
 
-def test_newest_keeps_the_last_games_in_the_order_of_envs():
+def test_merged_games_are_the_last_in_the_order_of_envs():
     rows = np.array([[NO_GAME] * 3, [1, 10, 0], [4, 20, 0]])
     others = np.array([[0, 1, 0], [3, 2, 0], [3, 3, 0], [3, 4, 0]])
-    assert newest(rows, others).tolist() == [[3, 3, 0], [3, 4, 0], [4, 20, 0]]
-    assert newest(rows[:2], rows[:1]).tolist() == [[NO_GAME] * 3, [1, 10, 0]]
+    assert merge_games(rows, others).tolist() == [[3, 3, 0], [3, 4, 0], [4, 20, 0]]
+    assert merge_games(rows[:2], rows[:1]).tolist() == [[NO_GAME] * 3, [1, 10, 0]]

@@ -108,7 +108,7 @@ def _working() -> Iterator[str]:
 
 
 def find_mpirun() -> str:
-    """Return the first mpirun that works."""
+    """Return the first mpirun that works. Raises ``UsageError`` if there is none."""
     for mpirun in _working():
         return mpirun
     raise UsageError(
@@ -169,7 +169,8 @@ def _openmpi_options(major: int, ranks: int, nodes: dict[str, int]) -> list[str]
 def mpirun_command(ranks: int, mpirun: str | None = None, nodes: dict[str, int] | None = None) -> list[str]:
     """Return the mpirun command that starts ``ranks`` ranks of a program, with only the options needed.
 
-    ``nodes``: number of ranks for each node (default: those of the batch job, or this machine).
+    ``nodes``: number of ranks for each node (default: those of the batch job, or this machine). Raises ``UsageError``
+    without an mpirun, and as ``allocated_nodes``.
     """
     mpirun = mpirun or find_mpirun()
     kind = flavour(mpirun)
@@ -192,13 +193,19 @@ def is_elastic(words: Iterable[str]) -> bool:
 
 
 def launcher_for(words: Iterable[str], launcher: str = "mpirun") -> str:
-    """Return the launcher with the options for the trainer's flags: ``--elastic`` needs ULFM."""
+    """Return the launcher with the options for the trainer's flags: ``--elastic`` needs ULFM.
+
+    Raises ``UsageError`` with ``--elastic`` if there is no mpirun.
+    """
     kind = flavour(find_mpirun()) if is_elastic(words) and launcher == "mpirun" else None
     return "mpirun --with-ft ulfm" if kind and kind.name == "Open MPI" and kind.major >= 5 else launcher
 
 
 def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None) -> list[str]:
-    """``mpirun_command`` for any launcher with options, such as ``srun --mpi=pmix``. Raises ``UsageError``."""
+    """``mpirun_command`` for any launcher with options, such as ``srun --mpi=pmix``.
+
+    Raises ``UsageError`` for a launcher that does not exist, and as ``mpirun_command``.
+    """
     try:
         first, *options = shlex.split(launcher)
     except ValueError:

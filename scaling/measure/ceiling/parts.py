@@ -55,7 +55,10 @@ class Bench(Trainer):
         self.counters.restore(facts["counters"])
 
     def record(self):
-        """Play one round from the last ``mark``, restore the envs, and return a ``Script`` per env."""
+        """Play one round from the last ``mark``, restore the envs, and return a ``Script`` per env.
+
+        Collective: every rank must call this.
+        """
         self.play()
         scripts = self.scripts()
         self.rewind()
@@ -88,7 +91,7 @@ def emulate(envs, scripts):
         script.check([*games, (score, steps)])
 
 
-def look(envs, scripts, network=None):
+def emulate_and_encode(envs, scripts, network=None):
     """Run the emulator and the features; with ``network`` also inference, which samples actions.
 
     The envs step together, and each part processes all of them before the next part, as in the player.

@@ -69,8 +69,8 @@ class Measuring:
         bench = self._bench
         envs, network = bench.player.envs, bench.network
         self._note("emulator", *self._repeat(lambda: parts.emulate(envs, scripts), scripts))
-        self._note("features", *self._repeat(lambda: parts.look(envs, scripts), scripts))
-        self._note("inference", *self._repeat(lambda: parts.look(envs, scripts, network), scripts))
+        self._note("features", *self._repeat(lambda: parts.emulate_and_encode(envs, scripts), scripts))
+        self._note("inference", *self._repeat(lambda: parts.emulate_and_encode(envs, scripts, network), scripts))
         self._note("play", *self._repeat(bench.play, scripts))
         if bench.scripts() != scripts:
             raise RunError("the restored player did not replay the recorded games")

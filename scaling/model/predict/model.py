@@ -22,7 +22,7 @@ from scaling.model.exchange import dividing_on_nodes, two_levels
 
 DRAWS = 2_000_000  # games, over all simulated rounds
 TAIL = 0.9  # games beyond this quantile are drawn from an exponential tail
-COUNTS = 2 * 8 * 100 + 5 * 8  # bytes that are reduced after a round: the newest games, and sums
+COUNTS = 3 * 8 * 100 + 6 * 8  # bytes that are reduced after a round: at most 100 games, and sums
 GRADIENT, EXCHANGE, STEP = 3, 4, 33  # passes of a rank over an array of the size of the gradient
 SHARED = 1  # passes of an exchange in shared memory
 SMALL = 11  # exchanges of a few bytes per update, in addition to those of the epochs

@@ -101,4 +101,4 @@ def keep(path, run, ranks, facts):
 
 
 if __name__ == "__main__":
-    cli.run(main, goes_on=True)
+    cli.run(main, resumable=True)
