@@ -17,9 +17,9 @@ for file in Makefile docs/getting-started.md examples/pong_mpi.py jobs/train.slu
 done
 
 wheel=$(echo dist/*.whl)
-"$python" -m pip -q --disable-pip-version-check download --dest "$work/wheels" "$wheel[mpi]"
+"$python" -m pip -q --disable-pip-version-check download --dest "$work/wheels" "${wheel}[mpi]"
 "$python" -m venv "$work/env"
-"$work/env/bin/python" -m pip -q --disable-pip-version-check install --no-compile --no-index --find-links "$work/wheels" "$wheel[mpi]"
+"$work/env/bin/python" -m pip -q --disable-pip-version-check install --no-compile --no-index --find-links "$work/wheels" "${wheel}[mpi]"
 du -sm "$work/env" | awk '{ print "installed:", $1, "MB"; exit $1 > 250 }' || { echo "more than 250 MB" >&2; exit 1; }
 cd "$work" # not the source
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PATH="$work/env/bin:$PATH" \

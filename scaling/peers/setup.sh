@@ -9,8 +9,9 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 envs=${PEERS_DIR:-$here/../../.peers}
-# shellcheck disable=SC2046  # several words
-[ $# -gt 0 ] || set -- $(cd "$here/requirements" && ls | sed 's/\.txt$//')
+if [ $# = 0 ]; then
+    for wanted in "$here"/requirements/*.txt; do set -- "$@" "$(basename "$wanted" .txt)"; done
+fi
 for peer; do
     wanted=$here/requirements/$peer.txt
     [ -e "$wanted" ] || { echo "no peer $peer: see $here/requirements" >&2; exit 2; }
