@@ -44,6 +44,8 @@ def inject():
                 time.sleep(0.05)
             open(os.environ["FAULT_MARKER"], "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.counters.update == 0 and self.config.hidden == 10:
+            learn(self, trajectories)  # two updates before the first verdict: one would not fail the trial
         learn(self, trajectories)
 
     def faulty_backward(self, theta, x, hidden, d_outputs, out):
