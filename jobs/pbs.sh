@@ -22,7 +22,7 @@ attribute() {
 # PBS_NODEFILE has a line for each rank if the chunks have mpiprocs, or a single line for each chunk. Then: a rank for each
 # core of a chunk. PBS sets OMP_NUM_THREADS to a chunk's cores too, where ompthreads is not given.
 select=$(attribute Resource_List.select 2>/dev/null)
-if [[ -n $select && $select != *ompthreads=* ]]; then export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1; fi
+if [[ -n $select && $select != *ompthreads=* ]]; then export OMP_NUM_THREADS=1; fi
 if [[ $select == *ncpus=* && $select != *mpiprocs=* ]]; then
     lines=$(awk -v select="$select" '
         BEGIN { chunks = split(select, part, "+"); for (c = 1; c <= chunks; c++) {

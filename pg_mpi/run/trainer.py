@@ -140,10 +140,9 @@ class Trainer:
 
     def learn(self, trajectories: list[Trajectory]) -> None:
         """Run one update on a round of ``play`` and count it, on all ranks or on none."""
-        envs = self._envs
         with self.phases("allreduce"):
-            counts = count_round(self._world, envs, trajectories)
-        groups = sample_groups(trajectories, envs, self.config, self._world, self._envs_in_all)
+            counts = count_round(self._world, self._envs, trajectories)
+        groups = sample_groups(trajectories, self._envs, self.config, self._world, self._envs_in_all)
         planned = plan(self.config, counts.env_steps, self.counters.anneal_steps)
         self._stats = self.learner.update(groups, planned, self._keep_in_memory)
         check_gradient(self.learner.skipped_in_row, self.counters.update + 1)
@@ -202,11 +201,11 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint of the whole run, after a check that all ranks hold equal weights."""
         with self.phases("record"):
-            learner, envs = self.learner, self._envs
+            learner = self.learner
             check_weights(self._world, learner.policy.theta, self.counters.update)
             layout = self._saving.layout(self._world, self._envs_in_all)
             whole = run_state.collect(self.config, self.env_spec, learner, self.counters)
-            states = env_states.gather(self._world, envs, learner.replay_state(), layout.group)
+            states = env_states.gather(self._world, self._envs, learner.replay_state(), layout.group)
             self._saving.write(self._world, self.counters.env_steps, whole, states, layout)
             times = rank_times.summary(self._world, self._throughput.totals)
             if self._world.rank == 0:

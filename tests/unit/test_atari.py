@@ -1,5 +1,6 @@
 """The emulator plays the same game as Gymnasium's, and a restored state continues bit for bit."""
 
+import inspect
 import subprocess
 import sys
 
@@ -46,8 +47,8 @@ def test_same_game_as_gymnasium():
     assert terminated
 
 
-TOTAL = """
 def total(game, rng):
+    """A checksum of the screens and rewards of 2,500 random steps."""
     found = 0
     for _ in range(2500):
         if game.over():
@@ -55,11 +56,12 @@ def total(game, rng):
         reward = game.step(game.actions[rng.integers(6)])
         found = (found * 31 + int(game.screen.sum()) * (reward + 3)) % 2**61
     return found
-"""
+
+
 CONTINUE = f"""
 import sys, numpy as np
 from pg_mpi.env.atari import AtariGame
-{TOTAL}
+{inspect.getsource(total)}
 rng = np.random.default_rng(1)
 game = AtariGame("ALE/Pong-v5", rng)
 game.restore(open(sys.argv[1], "rb").read())
@@ -76,10 +78,9 @@ def test_state_continues_in_another_process(tmp_path):
     (tmp_path / "state").write_bytes(game.state())
     command = [sys.executable, "-c", CONTINUE, str(tmp_path / "state")]
     continued = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    names, rng = {}, np.random.default_rng(1)
-    exec(TOTAL, names)  # noqa: S102 the same code here and there
+    rng = np.random.default_rng(1)
     game.draw_from(rng)
-    assert int(continued.stdout or -1) == names["total"](game, rng), continued.stderr
+    assert int(continued.stdout or -1) == total(game, rng), continued.stderr
 
 
 def test_sticky_action_is_restored():

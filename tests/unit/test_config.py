@@ -78,7 +78,7 @@ def test_typed_arguments_and_text_defaults_are_parsed():
     [
         (["0", "-r", "x"], "--ranks must be a whole number of at least 1, not 'x'"),
         *(
-            ([f"{text}"], f"SEEDS must be whole numbers or ranges such as 0-4,17, each number once, not '{text}'")
+            ([text], f"SEEDS must be whole numbers or ranges such as 0-4,17, each number once, not '{text}'")
             for text in ("2-0", "a", "1-", "0-4,,7", "3,3")
         ),
         (["0", "--lim", "90"], "unknown argument --lim (did you mean --limit?): see --help"),
