@@ -43,19 +43,23 @@ time.sleep(600)
 
 
 class Job:
-    """The launcher in its own process group, as a shell starts it."""
+    """The launcher in its own process group, as a shell starts it.
 
-    def __init__(self, folder: Path, script: str, *options: str, ranks: int = 2) -> None:
+    ``unread_errors``: its standard error is a pipe whose reader has ended, as ``tee`` at a Ctrl-C.
+    """
+
+    def __init__(self, folder: Path, script: str, *options: str, ranks: int = 2, unread_errors: bool = False) -> None:
         (folder / "rank_script.py").write_text(script)
         command = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", str(ranks), *options]
         self.ranks, self.output = ranks, folder / "output"
-        with self.output.open("wb") as output:
+        with self.output.open("wb") as output, contextlib.ExitStack() as stack:
+            errors = stack.enter_context(unread_pipe()) if unread_errors else subprocess.STDOUT
             self.launcher = subprocess.Popen(
                 [*command, "--", "rank_script", "--seed", "1"],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=errors,
                 start_new_session=True,
                 preexec_fn=jobs.restore_signals,
             )
@@ -80,6 +84,15 @@ class Job:
 
     def assert_no_rank_remains(self) -> None:
         wait_until(lambda: not any(is_running(pid) for pid in self.pids()), self.output)
+
+
+@contextlib.contextmanager
+def unread_pipe() -> Iterator[int]:
+    """The writing end of a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
 
 
 def is_running(pid: int) -> bool:
@@ -129,6 +142,13 @@ def test_stop_signals_stop_the_ranks_with_a_checkpoint(tmp_path: Path, number: s
         assert run.code() == 0
         assert run.output.read_text().endswith("stopped with a checkpoint; run again to resume: make train\n")
         assert "non-zero status" not in run.output.read_text()
+
+
+def test_interrupt_stops_the_ranks_when_nobody_reads_standard_error(tmp_path: Path) -> None:
+    with job(tmp_path, STOPPING_RANK, unread_errors=True) as run:
+        run.interrupt()
+        assert run.code() == 75
+        assert run.output.read_text().count("saved\n") == 2
 
 
 def test_runs_more_ranks_than_hardware_threads(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ LINES = [  # launcher, of which MPI, and the line that starts 64 ranks
     ("mpirun", Flavour("MPICH", 4), "mpirun -n 64"),
     ("mpirun", Flavour("Intel MPI", 2021), "mpirun -n 64"),
     ("srun", None, "srun --kill-on-bad-exit=1 --ntasks=64 --cpus-per-task=1"),
+    ("/usr/bin/srun", None, "/usr/bin/srun --kill-on-bad-exit=1 --ntasks=64 --cpus-per-task=1"),
     ("srun --mpi=cray_shasta", None, "srun --mpi=cray_shasta --kill-on-bad-exit=1 --ntasks=64 --cpus-per-task=1"),
     ("flux run -o pmi=pmix", None, "flux run -o pmi=pmix --ntasks=64 --cores-per-task=1"),
     ("jsrun", None, "jsrun --nrs=64 --tasks_per_rs=1 --cpu_per_rs=1 --bind=rs"),
@@ -173,6 +174,12 @@ def test_launch_lines(launcher: str, flavour: Flavour | None, line: str, monkeyp
     monkeypatch.setattr(mpirun.shutil, "which", lambda name: name)
     monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
     assert " ".join(mpirun.start_command(launcher, 64)) == line
+
+
+def test_mpirun_given_by_its_path_has_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_machine(monkeypatch, OPEN5, root=True, threads=16)
+    line = mpirun.start_command("/site/mpirun --mca pml ucx", 8)
+    assert line == ["/site/mpirun", "--mca", "pml", "ucx", "--allow-run-as-root", "-n", "8"]
 
 
 #: What each launcher gives the second process of three, the first on its host; and what a batch system gives a script.

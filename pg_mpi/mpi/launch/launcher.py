@@ -34,6 +34,7 @@ Imports only the standard library, because it runs before anything is installed.
 import argparse
 import contextlib
 import ctypes
+import io
 import math
 import os
 import signal
@@ -94,20 +95,20 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
     job = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
     )
-    errors = StreamCopy(cast(IO[bytes], job.stderr), sys.stderr.buffer)
+    errors = StreamCopy(cast(IO[bytes], job.stderr), sys.stderr.buffer if sys.stderr else io.BytesIO())
     asked, ranks_seen = 0, math.inf
     while job.poll() is None:
         received = _next_signal(awaited, CHECK_EVERY)
         if needs_local_ranks and has_ranks(job.pid):
             ranks_seen = time.monotonic()
         if time.monotonic() - ranks_seen > GONE:
-            print("pg_mpi: all ranks on this host have ended, but mpirun has not: killing it", file=sys.stderr)
+            _say("pg_mpi: all ranks on this host have ended, but mpirun has not: killing it")
             job.kill()
             job.wait()
         elif received in stop:
             job.send_signal(ANSWERS[min(asked, len(ANSWERS) - 1)])
             if not asked:
-                print("saving a checkpoint; Ctrl-C twice more kills the job", file=sys.stderr)
+                _say("asked the ranks to stop; Ctrl-C twice more kills the job")
             asked += 1
         elif received == signal.SIGUSR1:
             job.send_signal(signal.SIGUSR1)
@@ -122,6 +123,12 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
         print(f"stopped with a checkpoint; run again to resume: {again}")
         return 0
     return job.returncode
+
+
+def _say(line: str) -> None:
+    """Print to standard error, whose reader may have ended with the terminal or by the same Ctrl-C."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr or io.StringIO(), flush=True)
 
 
 def _next_signal(awaited: set[signal.Signals], seconds: float) -> int | None:
@@ -161,5 +168,5 @@ def main(arguments: list[str] | None = None) -> int:
         together = job[0].startswith("pg_mpi.") and not mpirun.is_elastic(job)
         return run(command, together, options.again)
     except (UsageError, RunError) as error:
-        print(f"pg_mpi: error: {error}", file=sys.stderr)
+        _say(f"pg_mpi: error: {error}")
         return error.code

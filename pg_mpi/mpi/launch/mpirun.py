@@ -210,13 +210,14 @@ def start_command(launcher: str, ranks: int, nodes: dict[str, int] | None = None
         first, *options = shlex.split(launcher)
     except ValueError:
         raise UsageError(f"the launcher {launcher!r} is no command: give mpirun, or another with its options") from None
-    if first == "mpirun":
-        start, *rest = mpirun_command(ranks, nodes=nodes)
+    name = os.path.basename(first)
+    if name == "mpirun":
+        start, *rest = mpirun_command(ranks, None if first == name else first, nodes)
         return [start, *options, *rest]
     if not shutil.which(first):
         raise UsageError(f"the launcher {first} is not on the PATH: load its module, or give mpirun")
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "1")
-    return [first, *options, *OPTIONS.get(first, "-n {ranks}").format(ranks=ranks, cpus=cpus).split()]
+    return [first, *options, *OPTIONS.get(name, "-n {ranks}").format(ranks=ranks, cpus=cpus).split()]
 
 
 def system_mpi() -> str | None:
