@@ -1,16 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# What all job scripts share. Settings, from jobs/site.sh or from the environment:
-#
-#   PG_MPI_HOME      the checkout (default: the folder that the job was submitted from); not in jobs/site.sh, which is in it
-#   PG_MPI_PYTHON    its Python (default: .venv/bin/python in it)
-#   PG_MPI_LAUNCHER  auto, mpirun, or another launcher with its options, as "srun --mpi=cray_shasta" or
-#                    "mpiexec --ppn 128" (default: auto, an srun that gives one world, else mpirun)
-#   PG_MPI_LEAD      seconds before the job's end at which the trainer stops with a checkpoint (default: 60)
-#   PG_MPI_STALLS    starts in a row without progress after which a job is not run again (default: 3)
-#   PG_MPI_STAGE     a folder on each node's own disk, as /tmp, to start Python from (default: none, see stage.sh)
-#   PG_MPI_QSUB      PBS: further options of the next start's qsub, as "-M me@there" (default: none; resources, queue
-#                    and account are those of this start)
-#   DOCTOR=1         examine the launch first, and do not train on one that is not sane
+# What all job scripts share. docs/reference/environment.md lists the settings, from jobs/site.sh or from the environment.
 #
 # A script sets its first traps before it sources this, because a signal can come at any time. It also sources the part of
 # its batch system (slurm.sh, pbs.sh, sge.sh, lsf.sh, flux.sh), which sets `ranks` and `id`, and defines `time_limit`,
@@ -54,9 +43,9 @@ run() {
     local code=0 own
     "$@" &
     child=$!
-    if [ -n "$asked" ] && [ -z "$deaf" ]; then sleep 3; kill -USR1 "$child" 2>/dev/null; fi  # there was nobody to tell
+    if [ -n "$asked" ] && [ -z "$deaf" ]; then sleep 3; kill -USR1 "$child" 2>/dev/null; fi  # it came before the child started
     while wait "$child"; code=$?; kill -0 "$child" 2>/dev/null; do :; done
-    if [ "$code" -gt 128 ]; then  # the command's, or that of a signal to us that came as it ended: then it has its own yet
+    if [ "$code" -gt 128 ]; then  # perhaps of a signal to this script: ask again for the command's own
         wait "$child" 2>/dev/null
         own=$?
         if [ "$own" != 127 ]; then code=$own; fi
@@ -129,7 +118,7 @@ await_requeue() {
 # Every checkpoint of a run, or of a study's trials, the oldest first.
 saved() { find "$1" -name 'step-*.npz' 2>/dev/null | sort; }
 
-# A launcher, the environment on the nodes' own disks, and the doctor's word, each where it is asked for.
+# Choose a launcher, stage the environment and run the doctor, the last two on request.
 prepare() {
     choose_launcher
     say "$ranks ranks by $launcher$1"
@@ -142,9 +131,9 @@ prepare() {
     fi
 }
 
-# Ask to be run again and end, unless so many starts in a row made no progress. $1: a folder to count them in; $2: yes or
-# no, whether this one did. Not for a job that is told to end before its time either: its owner has cancelled it, or it
-# is requeued or preempted and the batch system itself sees to it.
+# Ask to be run again and end, unless too many starts in a row made no progress. $1: a folder to count them in; $2: yes or
+# no, whether this one did. A job that was ended before its time (cancelled, preempted, requeued) does not ask: its owner
+# or the batch system decides.
 go_on_later() {
     local left stalls=0 count=$1/stalls${SPACE:+-$id}  # the tasks of a study have one folder, and a count each
     if [ "$2" = no ]; then

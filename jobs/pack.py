@@ -14,7 +14,7 @@ import tarfile
 from importlib.metadata import distributions
 from importlib.util import cache_from_source
 
-UNUSED = ("dev", "docs", "profile", "release", "video")  # what only people at a terminal use
+UNUSED = ("dev", "docs", "profile", "release", "video")  # extras that no batch job needs
 INSTALLERS = {"pip", "setuptools", "wheel"}
 
 

@@ -32,6 +32,7 @@ if [[ $select == *ncpus=* && $select != *mpiprocs=* ]]; then
         { for (n = 0; n < (NR in ranks ? ranks[NR] : 1); n++) print }' "$PBS_NODEFILE")
     PBS_NODEFILE=$(mktemp) || fail "no temporary file for the list of nodes: see above"
     export PBS_NODEFILE
+    trap 'rm -f "$PBS_NODEFILE"' EXIT
     echo "$lines" >"$PBS_NODEFILE"
     say "no mpiprocs was given: a rank for each core of the chunks"
 fi

@@ -9,7 +9,11 @@ trap 'stop USR1' USR2  # with -notify: sent before the job is killed. USR1 is se
 export PRTE_MCA_plm_ssh_agent=${PRTE_MCA_plm_ssh_agent:-qrsh -inherit -nostdin -V}
 export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-qrsh -inherit -nostdin -V}
 
-time_limit() { qstat -j "$JOB_ID" | sed -n 's/^hard.resource_list:.*h_rt=\([0-9]*\).*/\1/p'; }
+time_limit() {
+    local job
+    job=$(qstat -j "$JOB_ID") || return
+    sed -n 's/^hard.resource_list:.*h_rt=\([0-9]*\).*/\1/p' <<<"$job"
+}
 
 # A script that exits with 99 is put back into the queue.
 run_again() { AGAIN=99; }

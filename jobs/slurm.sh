@@ -42,7 +42,7 @@ run_again() {
     if scontrol requeue "$id"; then await_requeue; return; fi
     [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || { say "could not requeue: submit the task $id again"; return; }
     limit=$(time_limit)
-    options=(--no-requeue --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$ranks" --job-name="$SLURM_JOB_NAME" --time="${limit:-0}")
+    options=(--no-requeue --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$ranks" --job-name="$SLURM_JOB_NAME" ${limit:+--time="$limit"})
     options+=(${SLURM_NTASKS_PER_NODE:+--ntasks-per-node="$SLURM_NTASKS_PER_NODE"})
     options+=(--partition="$SLURM_JOB_PARTITION" ${SLURM_JOB_ACCOUNT:+--account="$SLURM_JOB_ACCOUNT"})
     options+=(${SLURM_JOB_QOS:+--qos="$SLURM_JOB_QOS"} ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"})

@@ -11,7 +11,7 @@ stage() {
         say "$python is not in a virtual environment: only one can be staged"
         return 1
     }
-    name=pg_mpi-$id-$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')  # of this start alone, and nobody can guess it
+    name=pg_mpi-$id-$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')  # of this start alone, and unpredictable
     PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.files.provenance import commit_of_source as c; print(c() or "")') || return
     export PG_MPI_COMMIT
     pack=$PWD/$name.tar unstaged=$python unstaged_path=$PYTHONPATH staged=$PG_MPI_STAGE/$name
@@ -28,13 +28,14 @@ stage() {
     say "the environment is on every node's own disk, $SECONDS s after the start: $staged"
 }
 
-# Leave nothing on the nodes' disks. It may take half of the time that is left: the job must still ask to be run again.
+# Remove the staged environment, once. It may take half of the time that is left: the job must still ask to be run again.
 unstage() {
-    local deaf=1 left
-    [ -n "$staged" ] || return 0
+    local deaf=1 left folder=$staged
+    [ -n "$folder" ] || return 0
+    staged=''
     left=$(seconds_left)
     python=$unstaged PYTHONPATH=$unstaged_path
-    unset PG_MPI_COMMIT  # or a successor of this job tells it of what was edited since
-    bound="timeout -k 5 $(((${left:-600} + 1) / 2))" on_all_ranks jobs.unpack --remove "$staged" ||
-        say "$staged may remain on some nodes"
+    unset PG_MPI_COMMIT  # a successor inherits the environment, and the source may have changed by then
+    bound="timeout -k 5 $(((${left:-600} + 1) / 2))" on_all_ranks jobs.unpack --remove "$folder" ||
+        say "$folder may remain on some nodes"
 }

@@ -1,10 +1,10 @@
-"""Put an environment onto a node's own disk, once, however many ranks of the node are told to.
+"""Put an environment onto a node's own disk. The first rank there does it; others return at once.
 
     python -m jobs.unpack PACK FOLDER      unpack a tar file into a folder that is not there yet
     python -m jobs.unpack --remove FOLDER
 
-``jobs/stage.sh`` runs it on all ranks of a job. No MPI, and only the standard library: it runs from the slow disk that
-everything after it is to be spared.
+``jobs/stage.sh`` runs it on all ranks of a job. No MPI, and only the standard library: it runs from the shared file
+system, so it imports as little as possible.
 """
 
 import contextlib
@@ -16,14 +16,15 @@ import sys
 
 
 def unpack(pack, folder):
-    """Unpack as the first process of this node that comes; others have nothing to do. An error message, or None."""
+    """Unpack, unless another rank of this node does. Returns an error message, or None."""
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
-        os.mkdir(folder, 0o700)
-    except FileExistsError:  # another rank of this node is at it: the launcher waits for that one too
-        there = os.lstat(folder)
-        own = stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid() and not there.st_mode & 0o022
-        return None if own else f"{folder} is not a folder of this user alone: give another PG_MPI_STAGE"
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:  # another rank of this node is unpacking: the launcher waits for that one too
+            there = os.lstat(folder)
+            own = stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid() and not there.st_mode & 0o022
+            return None if own else f"{folder} is not a folder of this user alone: give another PG_MPI_STAGE"
     except OSError as error:
         return f"{folder}: {error.strerror}"
     done = subprocess.run(["tar", "-xf", pack, "-C", folder], stderr=subprocess.PIPE, text=True)

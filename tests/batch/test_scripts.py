@@ -54,8 +54,8 @@ def test_qsub_commands_are_valid_in_openpbs():
         example = re.search(r"qsub -V -l (\S+) jobs/(\S+)$", line)
         assert example[2] == script.name
         assert re.fullmatch(rf"{SELECT},walltime=\d+:\d\d:\d\d", example[1]), example[1]
-    call = re.search(r"submit_next qsub (.*)", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"))[1]
-    assert set(re.findall(r" (-\w)\b", f" {call}")) <= OPTIONS
+    call = re.search(r"submit_next qsub(.*?)\n}", (SCRIPTS / "pbs.sh").read_text(encoding="utf-8"), re.DOTALL)[1]
+    assert set(re.findall(r"[ +](-[A-Za-z])\b", call)) == OPTIONS
     assert "depend=afterany:$PBS_JOBID" in call
 
 

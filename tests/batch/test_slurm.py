@@ -264,5 +264,5 @@ def test_stopped_sweep_resumes(slurm, tmp_path):
     points = sorted(path.name for path in first.parent.glob("ranks-*.json"))
     assert points == [f"ranks-{ranks:06d}-{repeat}.json" for ranks in (1, 2) for repeat in (0, 1)]
     assert first.stat().st_mtime_ns == modified
-    assert not list(tmp_path.glob(".sweep-*")), "the run folder of a point was not removed"
+    assert not list(tmp_path.glob(".measured-*")), "the run folder of a point was not removed"
     assert log(tmp_path).count("steps/s ") == 1
