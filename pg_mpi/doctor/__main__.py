@@ -46,7 +46,7 @@ def main(world: World, argv: list[str], import_s: float) -> int:
     }
     mine["fabric_in_use"] = machine.fabric_in_use()  # after the exchange
     ranks = world.gather(mine)
-    return cast(int, world.on_root(_tell, args, ranks, measured))
+    return cast(int, world.on_root(_print_result, args, ranks, measured))
 
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
@@ -57,7 +57,7 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     return args
 
 
-def _tell(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[str, Any]) -> int:
+def _print_result(args: argparse.Namespace, ranks: list[dict[str, Any]], measured: dict[str, Any]) -> int:
     """Print the report and return the exit code. Rank 0 only."""
     from pg_mpi.doctor import text, verdict
 

@@ -1,6 +1,6 @@
 """Short trials on all ranks at once: Allreduce time, memory bandwidth and emulator speed."""
 
-import os
+import math
 import statistics
 import time
 import timeit
@@ -14,6 +14,7 @@ from pg_mpi.config.errors import described
 from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.env.atari import NOOP, AtariGame, rom_name, rom_path
 from pg_mpi.mpi.interface import Collectives
+from pg_mpi.mpi.launch.launch_variables import is_first_on_host
 
 SIZES = (8, 65_536, 1_048_576, 4_194_304)  # bytes; the last two are typical of an exchange
 MOST_ROUNDS = 200
@@ -55,8 +56,9 @@ def memory(world: Collectives, seconds: float, free_mb: int | None) -> dict[str,
     """
     most = 4 * TRIAD if free_mb is None else free_mb * 10**6 // (2 * 3 * np.dtype(float).itemsize)
     alone = _triad(seconds, min(4 * TRIAD, most)) if world.rank == 0 else 0.0  # alone it has all of the caches
-    world.barrier()
-    together = -_largest(world, -_triad(seconds, min(TRIAD, most // min(os.cpu_count() or 1, world.size))))
+    hosts = int(world.sum_(np.array([is_first_on_host()], dtype=np.int64))[0])
+    here = math.ceil(world.size / max(1, hosts))  # ranks that share this host's memory
+    together = -_largest(world, -_triad(seconds, min(TRIAD, most // here)))
     return {"alone": round(_largest(world, alone), 2), "together": round(together, 2)}
 
 

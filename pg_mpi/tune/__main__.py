@@ -86,12 +86,13 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
 
     try:
         stopped = work(group, ours, plan, Until(stop, STARTED + (args.max_walltime or math.inf)), progress)
+        unfinished = group.on_root(cast(Any, ours.unfinished if ours else None))
     except Exception as error:
         cast(Any, error).agreed = False  # known to all ranks of a group, but not to the other groups: the job ends
         raise
-    # A trial under way, and one resumed after it from a killed job, end within two budgets. Then the watchdog is no
-    # longer fed, so it ends a job in which a rank hangs.
-    fed_until = time.monotonic() + 2 * args.budget
+    # One of the other groups may play all unfinished trials, those of other jobs that end too. Each ends within a
+    # budget. Then the watchdog is no longer fed, so it ends a job in which a rank hangs.
+    fed_until = time.monotonic() + (1 + unfinished) * args.budget
     world.meet(progress)
     (stopped,) = world.any(stopped)
     return cast(int, world.on_root(_close, board, plan, argv, world.size, stopped))
@@ -157,8 +158,9 @@ def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -
         print(json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]}), flush=True)
     if stopped:
         return RUN_AGAIN
+    why = next((row.why for row in reversed(rows) if row.why), "all were pruned")
     if rows and not {"complete", "running"} & {row.state for row in rows}:
-        raise RunError(f"none of {len(rows)} trials was completed: {rows[-1].why or 'all were pruned'}")
+        raise RunError(f"none of {len(rows)} trials was completed: {why}")
     return 0
 
 

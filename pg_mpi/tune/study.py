@@ -121,11 +121,16 @@ class Study:
             found = self._of_slot().get(slot)
             if found is None or not found.state.is_finished():
                 self._claim = claim
-                going_on = found and self._optuna.trial.Trial(self._study, found._trial_id)
-                self._trial = going_on or self._ask(slot)
+                resumed = found and self._optuna.trial.Trial(self._study, found._trial_id)
+                self._trial = resumed or self._ask(slot)
                 return Task(slot, dict(self._trial.params), folder)
             claim.close()
         return None
+
+    def unfinished(self) -> int:
+        """Number of trials that have begun and not ended, in any job."""
+        with self._reading():
+            return sum(not trial.state.is_finished() for trial in self._of_slot().values())
 
     def _ask(self, slot: int) -> "Trial":
         """Create a trial for a slot. Each slot has its own random stream, so that groups propose different settings."""

@@ -67,7 +67,7 @@ def test_more_ranks_than_hardware_threads_are_a_fault(tmp_path, capsys):
     assert faults(result) == {"oversubscribed"} and code == 1, output
     args = doctor.parser().parse([])
     result["allreduce_s"] = {int(size): seconds for size, seconds in result["allreduce_s"].items()}
-    assert doctor._tell(args, result["ranks"], result) == 0
+    assert doctor._print_result(args, result["ranks"], result) == 0
     printed = capsys.readouterr().out
     assert "FAULT oversubscribed" in printed and "cure: " in printed
 

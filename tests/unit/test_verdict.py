@@ -8,6 +8,7 @@ from pg_mpi.doctor import __main__ as doctor
 from pg_mpi.doctor import machine, text, trials, verdict
 from pg_mpi.doctor.facts import file_system
 from pg_mpi.mpi.world import World
+from scaling.model.virtual.world import Hub
 
 MEMORY = {"alone": 12.5, "together": 7.0}
 QUICK = {8: 13e-6, 65_536: 60e-6, 4_194_304: 2e-3}
@@ -225,6 +226,15 @@ def test_memory_is_measured_with_half_of_what_is_free():
         tracemalloc.stop()
 
 
+def test_ranks_of_a_host_share_half_of_what_is_free(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(trials, "_triad", lambda seconds, size: sizes.append(size) or 1.0)
+    monkeypatch.setattr(trials, "is_first_on_host", lambda: False)  # counted as one host
+    Hub(6, lambda size: 0.0).run(lambda world: trials.memory(world, 0.01, free_mb=100))
+    half = 100 * 10**6 // 2 // (3 * 8)
+    assert sorted(sizes) == [half // 6] * 6 + [half]
+
+
 def test_memory_limit_is_that_of_the_own_cgroup_in_version_2(tmp_path):
     tree(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/slurm/job_7/step_0\n")
     assert machine.memory_mb(tmp_path) == 16_000
@@ -281,7 +291,9 @@ def test_file_system_is_that_of_the_nearest_mount_point(tmp_path):
 
 
 def tell(ranks, *flags):
-    return doctor._tell(doctor.parser().parse(list(flags)), ranks, {"allreduce_s": QUICK, "memory_gb_s": MEMORY})
+    return doctor._print_result(
+        doctor.parser().parse(list(flags)), ranks, {"allreduce_s": QUICK, "memory_gb_s": MEMORY}
+    )
 
 
 def test_strict_fails_on_a_fault_and_not_on_a_note(capsys):
