@@ -58,6 +58,7 @@ def main(argv):
     ranks = {"core": 1, "node": usable_cores(), "machine": args.ranks or allocated_ranks()}[args.size]
     if not ranks:
         raise UsageError("machine needs a batch job, or the number of ranks: give --ranks")
+    start_command(args.launcher, ranks)  # raises if there is no such launcher
     args.out = args.out or f"runs/benchmark-{args.size}"
     facts = cli.claim(args.out, FILE, "scaling.benchmark", argv)
     record = {"benchmark": VERSION, "size": args.size, "ranks": ranks, "case": CASE, "launcher": args.launcher}

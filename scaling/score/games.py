@@ -79,7 +79,8 @@ def attempt(game, seed, args, facts):
     """
     label, words = f"{short(game)}-s{seed}", words_of(args, game, seed)
     place = Path(args.out, f"{label}.json")
-    same = {"ranks": args.ranks, "played": args.played, "flags": words}
+    settings = cli.check_training(words, args.ranks)[0].identity()
+    same = {"ranks": args.ranks, "played": args.played, "flags": words, "settings": settings}
     if found := cli.read_parts(args.out, same, place.name):
         return found[0]
     run = place.with_suffix("")

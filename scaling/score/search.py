@@ -45,7 +45,9 @@ def parser():
     p.add_argument("settings", metavar="SETTINGS", help="a JSON file of settings to try")
     cli.add_option(p, "--seeds", None, spans, "numbers or ranges with commas", "0-2")
     cli.add_option(p, "--steps", None, integer(), "agent steps of each run", "5e5")
-    cli.add_option(p, "--ranks", "N", integer(), "one run at a time, on N ranks (default: one process per core)")
+    cli.add_option(
+        p, "--ranks", "N", integer(), "one run at a time, on N ranks (default: one process per hardware thread)"
+    )
     p.add_argument("--out", default="runs/search.jsonl", help="results file")
     p.add_argument("--table", action="store_true", help="only print the tables of the existing results")
     p.add_argument("--picture", metavar="PNG", help="also draw the curves (extra: plot)")
@@ -85,23 +87,24 @@ def read_jobs(args):
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         wanted = '{"common": "FLAGS", "try": {"NAME": "MORE FLAGS", ...}}'
         raise UsageError(f"{args.settings} cannot be read: give a JSON file with {wanted}") from None
-    for words in settings.values():
-        cli.check_training(words, args.ranks or 1)
-    alone = {"alone_on": args.ranks} if args.ranks else {}
-    return [
-        {"name": name, "flags": shlex.join(words), "seed": seed, "steps": args.steps, **alone}
-        for seed in args.seeds
+    jobs = [
+        {"name": name, "flags": shlex.join(words), "settings": cli.check_training(words, args.ranks or 1)[0].identity()}
         for name, words in settings.items()
     ]
+    alone = {"alone_on": args.ranks} if args.ranks else {}
+    return [job | {"seed": seed, "steps": args.steps, **alone} for seed in args.seeds for job in jobs]
 
 
 def missing(jobs, results, out):
-    """Select the jobs without a result. Raises ``UsageError`` if one has a result of other flags."""
-    flags = {_key(result): result["flags"] for result in results}
+    """Select the jobs without a result. Raises ``UsageError`` if one has a result of other flags or defaults."""
+    known = {_key(result): result for result in results}
     for job in jobs:
-        if flags.get(_key(job), job["flags"]) != job["flags"]:
-            raise UsageError(f"{out} has {job['name']} with flags {flags[_key(job)]}: give another name, or --out")
-    return [job for job in jobs if _key(job) not in flags]
+        found = job | known.get(_key(job), {})
+        if found["flags"] != job["flags"]:
+            raise UsageError(f"{out} has {job['name']} with flags {found['flags']}: give another name, or --out")
+        if found["settings"] != job["settings"]:
+            raise UsageError(f"{out} has {job['name']} with other default settings: give another name, or --out")
+    return [job for job in jobs if _key(job) not in known]
 
 
 def _key(job):

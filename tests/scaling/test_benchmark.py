@@ -70,8 +70,10 @@ def test_two_ranks_have_equal_digests_and_a_record(tmp_path):
     record = json.loads((tmp_path / "out" / "benchmark.json").read_text())
     last = done.stdout.splitlines()[-1]
     assert len(set(record["digests"].values())) == 1 and len(record["digests"]) == 2, record["digests"]
-    assert record["steps_per_s"] > 50 and record["ranks"] == 2 and len(record["doctor"]["ranks"]) == 2
+    assert record["ranks"] == 2 and len(record["doctor"]["ranks"]) == 2
     if record["valid"]:
-        assert done.returncode == 0 and last.startswith(f"FOM: {record['steps_per_s']:,.0f} steps/s VALID")
+        assert done.returncode == 0 and record["steps_per_s"] > 50
+        assert last.startswith(f"FOM: {record['steps_per_s']:,.0f} steps/s VALID")
     else:
-        assert done.returncode == 1 and last == f"INVALID: {record['reason']}" and "the doctor finds" in last
+        assert done.returncode == 1 and last == f"INVALID: {record['reason']}"
+        assert "the doctor finds" in last or "fewer than two updates" in last

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from jobs import SMALL, STEPS, printed, read_csv, refusal, tool
+from jobs import CARTPOLE, SMALL, printed, read_csv, refusal, tool
 
 from pg_mpi.config.errors import RunError, UsageError
 from pg_mpi.files.atomic_file import write_json
@@ -12,7 +12,7 @@ from scaling.cli import claim
 from scaling.measure.cost import main, ratio
 from scaling.measure.timed_run import check_whole
 
-SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--repeats", 2]
+SHORT = [*SMALL, *CARTPOLE, "--repeats", 2]
 
 
 def test_flag_is_measured_in_pairs_of_runs(tmp_path):

@@ -8,6 +8,7 @@ import time
 import pytest
 from jobs import SMALL, finish, refusal, run, start, wait_for_updates
 
+from pg_mpi.config.command_line import parse_train
 from scaling.score import games
 
 FLAGS = ["--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out"]
@@ -15,27 +16,28 @@ FLAGS = ["--games", "ALE/Pong-v5", "--seeds", "0", "--ranks", "1", "--out", "out
 
 WORDS = ["--env-id", "ALE/Pong-v5", "--preset", "default", "--seed", "0", "--max-walltime", "600.0"]
 RESULT = {
-    **{
-        "env_id": "ALE/Pong-v5",
-        "ranks": 1,
-        "played": 30,
-        "flags": WORDS,
-        "wall_s": 1.0,
-        "env_steps": 1,
-        "return_mean": 0.0,
-    },
-    **{"trained": {"mean": 0.0}, "random": {"mean": -20.0}},
+    "env_id": "ALE/Pong-v5",
+    "ranks": 1,
+    "played": 30,
+    "flags": WORDS,
+    "settings": parse_train(WORDS)[0].identity(),
+    "wall_s": 1.0,
+    "env_steps": 1,
+    "return_mean": 0.0,
+    "trained": {"mean": 0.0},
+    "random": {"mean": -20.0},
 }
 
 
 @pytest.mark.parametrize(
     "content, args, message",
     [
-        (RESULT, ["--preset", "karpathy"], "Pong-v5-s0.json has other settings (flags): give another --out"),
+        (RESULT, ["--preset", "karpathy"], "Pong-v5-s0.json has other settings (flags, settings): give another --out"),
+        (RESULT | {"settings": {}}, [], "Pong-v5-s0.json has other settings (settings): give another --out"),
         (RESULT | {"ranks": 2}, [], "Pong-v5-s0.json has other settings (ranks): give another --out"),
         (RESULT, ["--played", "3"], "Pong-v5-s0.json has other settings (played)"),
-        (RESULT, ["--", "--hidden", "7"], "Pong-v5-s0.json has other settings (flags)"),
-        ({"rows": []}, [], "Pong-v5-s0.json has other settings (ranks, played, flags)"),
+        (RESULT, ["--", "--hidden", "7"], "Pong-v5-s0.json has other settings (flags, settings)"),
+        ({"rows": []}, [], "Pong-v5-s0.json has other settings (ranks, played, flags, settings)"),
     ],
 )
 def test_results_of_other_settings_or_tools_are_refused(tmp_path, monkeypatch, content, args, message):

@@ -1,4 +1,4 @@
-"""``scaling.measure.population``: neither memory nor files of rank 0 grow with the number of ranks."""
+"""``scaling.measure.population``: memory of rank 0 does not grow with the number of ranks."""
 
 import json
 

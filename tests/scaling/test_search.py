@@ -123,6 +123,10 @@ def test_each_setting_runs_once(tmp_path):
     assert "out.jsonl.damaged" in repeated.stderr and sorted(row["name"] for row in rows(tmp_path)) == ["a", "b"]
     other = run(command(tmp_path, common=COMMON, **{"try": {"a": "--gamma 0.9"}}), tmp_path)
     assert other.returncode == 2 and "out.jsonl has a with flags" in other.stderr
+    older = [row | {"settings": row["settings"] | {"minibatch_size": 1}} for row in rows(tmp_path)]
+    (tmp_path / "out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in older))
+    other = run(command(tmp_path, common=COMMON, **{"try": tried}), tmp_path)
+    assert other.returncode == 2 and "with other default settings: give another name" in other.stderr
 
 
 def test_runs_on_real_ranks_stop_in_time_and_are_compared_by_seconds(tmp_path):

