@@ -47,6 +47,7 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
         UsageError: a wrong setting, a checkpoint that cannot be used.
         RunError: the run cannot start or continue: another process uses the folder, or a disk is full.
     """
+    config = {name: f"{value}s" if _is_seconds(name, value) else value for name, value in config.items()}
     words = [f"{flag(name)}={value}" for name, value in config.items() if value is not None]
     world = World(comm)
     world.restart_clock()  # max_walltime and wall_s count from here
@@ -61,6 +62,11 @@ def train(config: Mapping[str, Any], comm: Any = None) -> str:
             if handler is not None:  # else it was not set from Python
                 signal.signal(number, handler)
     return str(settings.folder)
+
+
+def _is_seconds(name: str, value: object) -> bool:
+    """Whether an interval is a time, as in ``config.json``; a whole number is one of updates."""
+    return name.replace("-", "_") == "checkpoint_every" and isinstance(value, float)
 
 
 def load(run: str, own: Collection[str] = (), greedy: bool = False) -> TrainedPolicy:

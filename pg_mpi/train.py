@@ -7,6 +7,7 @@ Each rank plays its games, gradients are summed over ranks, and every rank takes
 On a signal, or when the walltime is over, the partial round is discarded and the state before it is saved.
 """
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -36,10 +37,8 @@ def main(world: World, argv: list[str], stop: Stop) -> int:
     from pg_mpi.run.trainer import Trainer  # a wrong launch is refused before numpy loads
 
     dog = Watchdog(config.watchdog, world.rank, world.size, spared=world.can_shrink())
-    trainer = Trainer(world, config, given)
-    code = loop(world, trainer, stop, dog.feed)
-    trainer.close()
-    return code
+    with contextlib.closing(Trainer(world, config, given)) as trainer:
+        return loop(world, trainer, stop, dog.feed)
 
 
 def loop(world: "Collectives", trainer: "Trainer", stop: Stop, progress: Callable[[], None] = lambda: None) -> int:
@@ -115,9 +114,9 @@ def dry_run(argv: list[str]) -> int:
 
 
 def read_settings(argv: list[str], ranks: int, can_shrink: bool, part: bool = False) -> tuple[TrainConfig, set[str]]:
-    """The settings of a command line, checked against the launch: as of ``parse_train``. Raises ``UsageError``.
+    """Parse the command line and check it against the launch. Returns what ``parse_train`` returns.
 
-    ``part``: the ranks may be some of those that the launcher started.
+    Raises ``UsageError``. ``part``: the ranks may be some of those that the launcher started.
     """
     config, given = parse_train(argv)
     if config.expect_ranks or not part:

@@ -338,6 +338,14 @@ class Simulator(Base):
         self.process.join()
 
 
+class SimulatorWithoutReward(Simulator):
+    """A reward that is not finite in step 50."""
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.nan if self.steps == 50 else reward, *rest
+
+
 class BrokenSimulator(Simulator):
     """``reset`` raises after the process was started."""
 

@@ -43,6 +43,8 @@ def _preset(name: str) -> dict[str, Any]:
         key = key.replace("-", "_")
         if key not in FIELDS:
             raise UsageError(f"the preset file {name} has an unknown setting {key!r}{nearest(key, FIELDS)}")
+        if key == "preset" and settings is content:
+            raise UsageError(f"the preset file {name} names another preset: copy its settings into the file")
         # of a run's config.json, only the settings that affect learning
         if value is not None and (settings is content or FIELDS[key].metadata["identity"]):
             values[key] = checked(FIELDS[key].metadata["parse"], value, f"{key} in {name}")

@@ -89,7 +89,7 @@ def duration(text: Any) -> float:
 
 def updates_or_time(text: Any) -> int | float:
     """Parse a number of updates: an int; or a ``duration`` with a unit or a colon: seconds, a float."""
-    timed = isinstance(text, float) or re.search("[:smh]", str(text))  # a run's config.json holds seconds as a float
+    timed = isinstance(text, float) or re.search("[:smh]", str(text))  # a preset file may hold seconds as a float
     try:
         return duration(text) if timed else integer()(text)
     except ValueError:

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import UsageError, counted, described, one_line, user_code
+from pg_mpi.config.errors import UsageError, counted, described, one_line, reportable, user_code
 from pg_mpi.config.parsers import imported, nearest
 from pg_mpi.config.random_streams import CALIBRATION, stream
 from pg_mpi.config.settings import TrainConfig
@@ -146,6 +146,8 @@ def make(env_id: str, film: bool = False) -> Any:
             "id such as ALE/Pong-v5, or package.module:function"
         ) from None
     except Exception as error:  # any: construction can fail in many ways
+        if reportable(error):  # the machine's, as a disk error
+            raise
         raise UsageError(f"{env_id} cannot be created: {described(error)}") from None
 
 

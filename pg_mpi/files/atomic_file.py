@@ -118,10 +118,10 @@ def is_file(path: str) -> bool:
     return stat.S_ISREG(_mode(path, os.stat))
 
 
-def _mode(path: str, look: Callable[[str], os.stat_result]) -> int:
+def _mode(path: str, stat_call: Callable[[str], os.stat_result]) -> int:
     """The ``st_mode`` of what is there; 0 if nothing is."""
     with system_faults(f"{path} cannot be read"), unless_missing():
-        return look(path).st_mode
+        return stat_call(path).st_mode
     return 0
 
 

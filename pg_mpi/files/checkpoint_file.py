@@ -40,7 +40,8 @@ def save(path: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
     size = sum(array.nbytes for array in content.values())
     if size > LARGEST - (1 << 20):  # the rest is for the headers
         raise RunError(
-            f"{path} would have {size / 1e9:.1f} GB, more than can be loaded again, and is not saved: use fewer envs"
+            f"{path} would have {size / 1e9:.1f} GB, more than can be loaded again, and is not saved: use fewer envs, "
+            "a smaller policy, or a run folder that all hosts see"
         )
     content["sha256"] = np.frombuffer(_digest(content), dtype=np.uint8)
     # numpy.savez writes the same, but up to numpy 2.0 leaves the archive open after an error

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.files.metrics_file import read_lines
 
-Columns = dict[str, NDArray[np.float64]]
+Columns = dict[str, Doubles]
 
 
 def read_columns(path: str) -> tuple[Columns, int]:

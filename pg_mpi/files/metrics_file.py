@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from pg_mpi.config.errors import UsageError, system_faults
+from pg_mpi.config.errors import UsageError, counted, system_faults
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.files.atomic_file import keep_copy, make_folder, replacing, unless_missing
 
@@ -44,7 +44,7 @@ class MetricsLog:
                     self.last = line["update"]
                     new.write(json.dumps(line).encode() + b"\n")
             if damaged:
-                keep_copy(path, f"{damaged} lines of it are left out")
+                keep_copy(path, f"{counted(damaged, 'damaged line')} left out")
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 held until the end
 
     def write(self, metrics: dict[str, Any]) -> None:

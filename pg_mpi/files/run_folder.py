@@ -1,4 +1,4 @@
-"""The run folder: its lock, ``config.json``, ``metrics.jsonl``, checkpoints and the DONE mark.
+"""The run folder: its lock, ``config.json``, the DONE mark, and the paths of its files.
 
 Rank 0 only, except ``starts``.
 """
@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO, cast
 
 from pg_mpi.config.errors import system_faults
-from pg_mpi.files.atomic_file import TEMPORARY, exists, keep_copy, make_folder, read_list, unless_missing, write_json
+from pg_mpi.files.atomic_file import (
+    TEMPORARY,
+    exists,
+    keep_copy,
+    make_folder,
+    read_list,
+    unless_missing,
+    write_json,
+    writing,
+)
 from pg_mpi.files.folder_lock import FolderLock
 from pg_mpi.files.provenance import utc
 
@@ -33,9 +42,11 @@ class RunFolder:
         return os.path.join(self.path, name)
 
     def make(self, name: str) -> str:
-        """Make a folder in the folder, if there is none; returns its path."""
-        make_folder(self.file(name))
-        return self.file(name)
+        """Make a folder in the folder, if there is none; returns its path. Raises ``SystemFault``."""
+        path = self.file(name)
+        with writing(path):
+            make_folder(path)
+        return path
 
     def open(self) -> None:
         """Make and lock the folder. Raises ``UsageError`` or ``SystemFault`` if it cannot be written or is in use."""
@@ -47,7 +58,7 @@ class RunFolder:
         """Take the opened folder over, once nothing refuses the start. Raises ``SystemFault``."""
         with system_faults(f"the run folder {self.path} cannot be written"):
             cast(FolderLock, self._lock).claim()
-        self._remove_halves()
+        self._remove_temporary_files()
 
     def check(self) -> None:
         """Raise ``RunError`` if the folder has been removed, replaced or taken over since it was opened."""
@@ -72,7 +83,7 @@ class RunFolder:
             self._lock.close()
             self._lock = None
 
-    def _remove_halves(self) -> None:
+    def _remove_temporary_files(self) -> None:
         """Remove the temporary files of killed trainers."""
         parts = glob.glob(os.path.join(glob.escape(self.checkpoints), "*.parts"))
         for folder in (self.path, self.checkpoints, *parts):

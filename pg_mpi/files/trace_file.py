@@ -7,6 +7,7 @@ line splits ``play``: its phases alternate thousands of times a second, so each 
 in the round, one after another from the start of the round.
 """
 
+import errno
 import json
 import os
 from typing import Any
@@ -31,8 +32,8 @@ class Trace:
     """
 
     def __init__(self, folder: str, rank: int, host: str, start: int, zero: float) -> None:
-        self._held: list[dict[str, Any]]
-        self._rank, self._zero, self._held = rank, zero, []
+        self._rank, self._zero = rank, zero
+        self._held: list[dict[str, Any]] = []
         self._path = os.path.join(folder, f"host-{host}-start-{start:03d}.json")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with writing(self._path):
@@ -71,8 +72,10 @@ class Trace:
 
     def _write(self) -> None:
         """Append the held events by one call, which other ranks' lines cannot divide."""
+        text = "".join(json.dumps(event) + ",\n" for event in self._held).encode()
         with writing(self._path):
-            os.write(self._file, "".join(json.dumps(event) + ",\n" for event in self._held).encode())
+            if os.write(self._file, text) < len(text):  # on a disk that is nearly full
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._held = []
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """What a run would do, need and save: ``pg_mpi.train --dry-run --ranks N``, in one process, without a run folder."""
 
+import contextlib
 import textwrap
 
 import numpy as np
@@ -34,15 +35,17 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     registry.check(config)
     env_spec = registry.make_spec(config)
     factory.try_out(config, env_spec)
-    learner, envs = _one_round(config, env_spec)
+    with contextlib.ExitStack() as stack:
+        envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
+        for env in envs:
+            stack.callback(env.close)
+        learner = _one_round(config, env_spec, envs)
+        state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
     parameters, slots, in_all = learner.policy.theta.size, len(learner.optimizer.state), ranks * len(envs)
     exchange = (parameters + 1) * (8 if config.reproducible else 4)
-    memory = resident_mb() + (3 + slots) * exchange / 1e6  # and during an update, if it touches all parameters
+    memory = resident_mb() + (3 + slots) * exchange / 1e6  # upper bound: an update that touches all copies them
     weights, replays = 4 * parameters * (1 + slots), ranks * SIZE * TRANSITION if config.replay else 0
     memory += replays / ranks / 1e6
-    state = pack({env.index: env.state() for env in envs}, None).nbytes / len(envs)
-    for env in envs:
-        env.close()
     form = "one file, or parts if the ranks are on several hosts"
     if (group := group_size(config, ranks, 1)) < ranks:
         form = f"in parts, each of at most {group:,} ranks of one host"
@@ -61,14 +64,13 @@ def lines(config: TrainConfig, ranks: int) -> list[str]:
     ]
 
 
-def _one_round(config: TrainConfig, env_spec: EnvSpec) -> tuple[Learner, list[Env]]:
-    """Play a short round and learn from it: (learner, envs)."""
+def _one_round(config: TrainConfig, env_spec: EnvSpec, envs: list[Env]) -> Learner:
+    """Play a short round and learn from it."""
     policy, phases, world = factory.make_policy(config, env_spec), PhaseTimer(), World()
     learner = factory.make_learner(config, policy, world, phases)
-    envs = [Env(index, config, env_spec) for index in range(config.envs_per_rank)]
     steps = min(longest_round(config), max(1, MOST_STEPS // len(envs)))
     length = RoundLength(np.inf, 1) if whole_games(config) else RoundLength(steps, np.inf)
     played = Player(envs, env_spec.codes, config, phases).play(policy.expand(), length)
     samples = sum(trajectory.length for trajectory in played)
     learner.update(sample_groups(played, envs, config, world, len(envs)), plan(config, samples))
-    return learner, envs
+    return learner

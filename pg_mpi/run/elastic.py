@@ -23,7 +23,7 @@ class BuddyCopies:
         total: number of envs on all ranks.
 
     Attributes:
-        own, neighbours: ``Env.state()`` by the env's index.
+        own, neighbours: ``Env.state()`` by the env's index; None where it was lost.
     """
 
     def __init__(self, world: World, total: int) -> None:

@@ -37,16 +37,17 @@ def read(folder: str) -> list[dict[str, Any]]:
 
 
 def best(folder: str) -> str | None:
-    """The path of the checkpoint with the highest score, the newest of equals; None if none was evaluated."""
-    found = max(read(folder), key=lambda each: (each["score"], each["env_steps"]), default=None)
-    return os.path.join(folder, "checkpoints", found["checkpoint"]) if found else None
+    """The path of the checkpoint with the highest score, the newest of equals; None if no evaluated one exists."""
+    ordered = sorted(read(folder), key=lambda each: (each["score"], each["env_steps"]), reverse=True)
+    paths = (os.path.join(folder, "checkpoints", each["checkpoint"]) for each in ordered)
+    return next(filter(exists, paths), None)
 
 
 def best_checkpoint(folder: str) -> str:
-    """The path of the best checkpoint of a run. Raises ``UsageError`` if none was evaluated."""
+    """The path of the best checkpoint of a run. Raises ``UsageError`` if no evaluated one exists."""
     if path := best(folder):
         return path
-    raise UsageError(f"{folder} has no {NAME}: train with --evaluate-every, or leave --best out")
+    raise UsageError(f"{folder} has no checkpoint with a score in {NAME}: leave --best out")
 
 
 def evaluate(

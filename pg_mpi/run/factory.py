@@ -90,16 +90,16 @@ def make_learner(
     policy: Policy,
     world: Collectives,
     phases: PhaseTimer,
-    group: int = 1,
+    ranks_per_step: int = 1,
     store: ParameterStore | None = None,
 ) -> Learner:
     """Make the learner of a rank. Collective: every rank must call this.
 
-    ``store``: a ``ParameterStore``, if it is not the rank's own.
+    ``ranks_per_step``: as of ``Learner``; ``store``: a ``ParameterStore``, if it is not the rank's own.
     """
     store = store or ParameterStore(policy, make_optimizer(config, policy), config, world.size > 1)
     kinds: list[Any] = [Reinforce if config.method == "reinforce" else Clipped]
     if config.replay:
         kinds.append(SelfImitation)
     sources: list[GradientSource] = [kind(policy, config, world, phases) for kind in kinds]
-    return Learner(store, sources, config, world, phases, group)
+    return Learner(store, sources, config, world, phases, ranks_per_step)

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.mpi.interface import Collectives
-
-Floats = NDArray[np.float64]
 
 LISTED = 64  # ranks up to which each is listed
 SLOWEST = 10  # ranks that are always named
@@ -29,7 +27,7 @@ def summary(world: Collectives, seconds: Mapping[str, float]) -> dict[str, Any]:
     names, own = list(seconds), np.array(list(seconds.values()))
     wait = names.index("wait")
 
-    def least_waiting(rows: Floats, others: Floats) -> Floats:
+    def least_waiting(rows: Doubles, others: Doubles) -> Doubles:
         both = np.concatenate((rows, others))
         return both[np.lexsort((both[:, 0], both[:, 1 + wait]))][: len(rows)]
 
@@ -44,7 +42,7 @@ def summary(world: Collectives, seconds: Mapping[str, float]) -> dict[str, Any]:
     return {"quantiles_s": _named(names, quantiles(world, own)), "slowest": slowest}
 
 
-def quantiles(world: Collectives, own: Floats) -> Floats:
+def quantiles(world: Collectives, own: Doubles) -> Doubles:
     """``QUANTILES`` over the ranks of each of their numbers, (n,): float64 (n, 101).
 
     Collective: every rank must call this.
@@ -58,10 +56,10 @@ def quantiles(world: Collectives, own: Floats) -> Floats:
     counts[np.arange(len(own)), places] = 1
     wanted = QUANTILES * (world.size - 1) + 1  # numbers of ranks, from the least
     reached = [np.searchsorted(each, wanted) for each in np.cumsum(world.sum_(counts), axis=1)]
-    found: Floats = low[:, None] + (np.array(reached) + 0.5) * width[:, None]
+    found: Doubles = low[:, None] + (np.array(reached) + 0.5) * width[:, None]
     found[:, 0], found[:, -1] = low, high
     return found
 
 
-def _named(names: list[str], values: Floats) -> dict[str, Any]:
+def _named(names: list[str], values: Doubles) -> dict[str, Any]:
     return dict(zip(names, values.round(3).tolist()))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.learning.reproducible_sum import split
 from pg_mpi.learning.rollout import Env
 from pg_mpi.learning.trajectory import Trajectory
@@ -28,7 +28,7 @@ class RoundCounts(NamedTuple):
     emulator_errors: int
     reward_count: int
     reward_sum: float
-    recent: NDArray[np.float64]
+    recent: Doubles
 
 
 def count_round(world: Collectives, envs: Sequence[Env], played: Sequence[Trajectory]) -> RoundCounts:
@@ -51,7 +51,7 @@ def count_round(world: Collectives, envs: Sequence[Env], played: Sequence[Trajec
     return RoundCounts(env_steps, games, errors, reward_count, float(counts[4:].sum()), recent)
 
 
-def merge_games(rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+def merge_games(rows: Doubles, others: Doubles) -> Doubles:
     """Merge rows of (env index, score, steps), oldest first within an env, by env index; return the last ``len(rows)``.
 
     Which rows are kept depends on the env index, not on the time.

@@ -40,7 +40,9 @@ class RunLog:
         self._begun = counters.update
 
     def open(self, facts: dict[str, Any]) -> tuple[float, int]:
-        """Open the logs, with the lines up to the counters' update; returns (training seconds, starts) before this one.
+        """Open the logs; returns (training seconds, starts) before this one.
+
+        The metrics up to the counters' update are kept, or none if the folder has no checkpoint of its own.
 
         ``facts``: the provenance of this start, for ``config.json``.
         """
@@ -55,7 +57,7 @@ class RunLog:
         return self._log.seconds_before, restarts
 
     def take_over(self, kept: int) -> None:
-        """Open the logs of a start that is already in ``config.json``, as a new rank 0 does.
+        """Open the logs. A new rank 0 calls this alone, since the start is already in ``config.json``.
 
         ``kept``: the update of the last line of metrics to keep.
         """
@@ -73,6 +75,8 @@ class RunLog:
         """Print the run's set-up. ``resumed_from``: the path of a checkpoint, or None."""
         config, say, ranks, where = self._config, self._progress.say, self._facts["ranks"], self._facts["places"]
         hosts = ", ".join(row["host"] for row in where["by_host"])
+        if where["hosts"] > len(where["by_host"]):
+            hosts += ", ..."
         say(f"pg_mpi {__version__}: {config.env_id}, preset {config.preset}, seed {config.seed}")
         mpi = self._facts["mpi"] or "none"
         say(f"{counted(ranks, 'rank')} on {counted(where['hosts'], 'host')} ({hosts}), MPI: {mpi}")
@@ -112,16 +116,23 @@ class RunLog:
             self._folder.check()
             self._log.sync()
 
-    def lost(self, ranks: Sequence[int], left: int, seconds: float) -> int:
-        """Print the failed ranks and the number of survivors; returns the update of the last metrics line."""
-        which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
-        done = f"update {self._counters.update}"
-        self._progress.say(f"lost {which}: {left} left, which continue with its envs after {done} ({seconds:.2f} s)")
+    def lost(self, losses: Sequence[tuple[Sequence[int], int]], seconds: float) -> int:
+        """Print the failed ranks and the number of survivors; returns the update of the last metrics line.
+
+        ``losses``: (failed ranks, ranks left), one for each time that ranks were lost since the last update.
+        """
+        which = ", then ".join(
+            f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {len(ranks) + left}"
+            for ranks, left in losses
+        )
+        done = f"after update {self._counters.update}"
+        self._progress.say(f"lost {which}: {losses[-1][1]} left, which continue with all envs {done} ({seconds:.2f} s)")
         return self._log.last
 
     def evaluated(self, env_steps: int, score: float, games: int) -> None:
         """Add the evaluation of the checkpoint after ``env_steps`` to the folder's, and print its score."""
-        self._folder.check()
+        with writing(self._folder.path):
+            self._folder.check()
         path = checkpoint_folder.path_of(self._folder.checkpoints, env_steps)
         best = ", the best so far" if evaluations.add(self._folder.path, path, env_steps, score, games) else ""
         self._progress.say(f"evaluated after {env_steps:,} steps: mean {score:+.2f} of {games} full games{best}")

@@ -1,4 +1,4 @@
-"""What a checkpoint says about its run, checked: version, settings, parameters."""
+"""The run in a checkpoint, checked: version, settings, parameters."""
 
 import functools
 from pathlib import Path

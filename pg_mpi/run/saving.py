@@ -1,7 +1,7 @@
 """When a checkpoint is due, and its writing.
 
 It is one file by rank 0, or first a part by the first rank of each group: see ``env_states``. ``Trainer`` also saves
-before an evaluation and at the end of a start.
+before an evaluation and when the process stops.
 """
 
 import contextlib

@@ -8,7 +8,7 @@ from pg_mpi.mpi.interface import Collectives
 from pg_mpi.mpi.world import World
 
 
-def ranks_together(world: Collectives, config: TrainConfig, hosts: int) -> int:
+def ranks_per_step(world: Collectives, config: TrainConfig, hosts: int) -> int:
     """The number of consecutive ranks that divide an optimizer step: the largest of ``divisors`` that fits all hosts.
 
     1 with ``--elastic``, which changes the number of ranks, in a ``World.group``, and where ranks of several hosts

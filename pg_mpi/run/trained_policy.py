@@ -24,7 +24,7 @@ MOST_NOOPS = 30  # at the start of games without sticky actions, which would all
 
 
 class SavedPolicy(NamedTuple):
-    """What a checkpoint says of its policy. It can be sent to other ranks.
+    """The policy in a checkpoint. It can be sent to other ranks.
 
     Attributes:
         path: of the checkpoint.
@@ -73,10 +73,10 @@ class RandomPolicy:
         self, observations: Sequence[Any], generators: Sequence[np.random.Generator], preferences: Sequence[Any] = ()
     ) -> list[tuple[float, Any, float]]:
         """(value, action, log-probability) for each observation. Continuous actions end between -1 and 1."""
-        known: Any = self._env_spec
-        if known.gaussian:
-            return [(0.0, self._before(rng.uniform(-1, 1, len(known.spaces.low))), 0.0) for rng in generators]
-        return [(0.0, int(rng.integers(len(known.codes))), 0.0) for rng in generators]
+        spec: Any = self._env_spec
+        if spec.gaussian:
+            return [(0.0, self._before(rng.uniform(-1, 1, len(spec.spaces.low))), 0.0) for rng in generators]
+        return [(0.0, int(rng.integers(len(spec.codes))), 0.0) for rng in generators]
 
 
 class TrainedPolicy:
@@ -88,7 +88,7 @@ class TrainedPolicy:
         random: take uniformly random actions instead.
 
     Attributes:
-        saved: what the checkpoint says.
+        saved: the policy in the checkpoint.
         sticky: as used.
     """
 

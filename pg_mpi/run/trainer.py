@@ -34,7 +34,7 @@ from pg_mpi.run.resume import Start, begin
 from pg_mpi.run.round_counts import count_round
 from pg_mpi.run.run_log import RunLog
 from pg_mpi.run.saving import Saving, choose_group
-from pg_mpi.run.step_division import ranks_together
+from pg_mpi.run.step_division import ranks_per_step
 from pg_mpi.run.throughput import Throughput
 from pg_mpi.run.weight_checks import check_gradient, check_weights
 
@@ -77,7 +77,7 @@ class Trainer:
         self.phases = PhaseTimer(world.clock)
         policy: Policy = parts.make_policy(config, start.env_spec)
         self.learner: Learner = parts.make_learner(
-            config, policy, world, self.phases, ranks_together(world, config, where["hosts"])
+            config, policy, world, self.phases, ranks_per_step(world, config, where["hosts"])
         )
         self.counters = Counters()
         self._stats: dict[str, Any] | None = None  # metrics of the newest update
@@ -105,6 +105,7 @@ class Trainer:
         if world.rank == 0:
             self.run_log.banner(self.env_spec, policy, start.path)
         self._copies = BuddyCopies(world, self._envs_in_all) if config.elastic else None
+        self._losses: list[tuple[list[int], int]] = []  # failed ranks that were not printed, and ranks left
         self._keep_in_memory()
 
     @property
@@ -255,6 +256,7 @@ class Trainer:
     def _shrink(self, begun: float) -> None:
         world, learner = self._world, self.learner
         lost = world.shrink()
+        self._losses.append((lost, world.size))
         self.phases.clear()
         learner.restore(learner.kept)
         update = self.counters.update
@@ -263,7 +265,8 @@ class Trainer:
         if high != -low:
             raise RuntimeError(f"the surviving ranks are at different updates: {-low} to {high}")
         self._envs[:] = cast(BuddyCopies, self._copies).redistributed(self._envs, self._make_env)
-        written = world.on_root(self._log_loss, lost, begun)
+        written = world.on_root(self._log_losses, begun)
+        self._losses.clear()
         self._keep_in_memory()
         if self._stats:  # the newest update may lack its report or checkpoint
             if written < self.counters.update:
@@ -274,7 +277,7 @@ class Trainer:
         """An env; restored later, or restarted after the current update with its own random streams."""
         return Env(index, self.config, self.env_spec, self.counters.update)
 
-    def _log_loss(self, lost: list[int], begun: float) -> int:
+    def _log_losses(self, begun: float) -> int:
         """Print the failed ranks, on a new rank 0 too; returns the update of the last metrics line."""
         if not self.run_log.is_open:
             if not self._folder.starts():
@@ -285,7 +288,7 @@ class Trainer:
             self._folder.open()
             self._folder.claim()
             self.run_log.take_over(self.counters.update)
-        return self.run_log.lost(lost, self._world.size, self._world.clock() - begun)
+        return self.run_log.lost(self._losses, self._world.clock() - begun)
 
     # -- output -------------------------------------------------------------------------------------------
 

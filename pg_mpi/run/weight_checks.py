@@ -21,7 +21,7 @@ def check_weights(world: Collectives, theta: Floats, update: int) -> None:
 
 
 def check_gradient(skipped_in_row: int, update: int) -> None:
-    """Raise ``RunError`` after ``SKIPPED_IN_ROW`` updates in a row without a finite gradient."""
+    """Raise ``RunError`` after ``SKIPPED_IN_ROW`` updates in a row in which a gradient was not finite."""
     if skipped_in_row == SKIPPED_IN_ROW:
         line = (
             f"the gradient was not finite in {SKIPPED_IN_ROW} updates in a row, the last of them update {update}: run "

@@ -123,6 +123,21 @@ def inject_signals(rank, phase, number, count=1, target=1):
     Trainer.play, PhaseTimer.__call__, RunLog.close = faulty_play, faulty_enter, faulty_close
 
 
+def inject_two_losses(rank):
+    """Kill rank 1 in its second update, and rank 2 while the others continue without rank 1."""
+    from pg_mpi.run.elastic import BuddyCopies
+
+    redistributed = BuddyCopies.redistributed
+
+    def faulty(self, *args):
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return redistributed(self, *args)
+
+    BuddyCopies.redistributed = faulty
+    inject_signals(rank, "wait", signal.SIGKILL)
+
+
 def inject_full_disk(rank, size):
     """Limit the files of rank 0 to ``size`` bytes, so that writes fail as on a full disk."""
     if rank == 0:
@@ -141,6 +156,8 @@ def main(world, argv, stop):
     elif fault == "kill":
         phase, target = value.split(",")
         inject_signals(world.rank, phase, signal.SIGKILL, target=int(target))
+    elif fault == "two losses":
+        inject_two_losses(world.rank)
     elif fault == "disk":
         inject_full_disk(world.rank, int(value))
     else:

@@ -73,6 +73,9 @@ def test_training_in_this_process_resumes_and_leaves_signals_and_the_lock(tmp_pa
         api.train({**SETTINGS, "run_dir": "run", "gamma": 0.9})
     assert refused.traceback, "which keeps the frames of the call, and must not keep the lock"
     assert api.train({**SETTINGS, "run_dir": "run", "total_timesteps": 4096, "reproducible": False}) == "run"
+    api.train({**SETTINGS, "run_dir": "run", "checkpoint_every": 600.0})
+    saved = json.loads((tmp_path / "run/config.json").read_text())["settings"]["checkpoint_every"]
+    assert saved == 600 and isinstance(saved, float), "a float is a time in seconds, as in config.json"
     assert signal.getsignal(signal.SIGTERM) is before
     assert "resumed from run/checkpoints" in capsys.readouterr().out
     columns, lines = api.metrics("run"), metrics(tmp_path)

@@ -118,6 +118,12 @@ def test_rank_killed_in_a_critical_phase(tmp_path, phase, rank):
     assert not list((tmp_path / "run").rglob("*.tmp"))
 
 
+def test_rank_that_fails_while_another_is_given_up_is_named_too(tmp_path):
+    line = elastic(4, "--total-timesteps", 4 * 4 * 3 * 64, program=[*FAULTS, "two losses"])
+    result = run(line, tmp_path, limit=60, code=0)
+    assert "lost rank 1 of 4, then rank 1 of 3: 2 left, which continue" in result.stdout
+
+
 def test_elastic_is_refused_without_ulfm(tmp_path):
     result = run(command(2, "pg_mpi.train", *FLAGS, "--elastic"), tmp_path)
     assert result.returncode == 2 and "--elastic needs" in one_line(result) and "--with-ft ulfm" in result.stderr

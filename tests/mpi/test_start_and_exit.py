@@ -84,8 +84,12 @@ def test_walltime_ends_a_long_round(tmp_path):
 
 def test_processes_of_an_environment_end_with_the_run(tmp_path):
     """They neither ignore its signals nor hold its lock, and it closes them; so does a run that is killed."""
-    flags = ["--run-dir", "run", "--env-id", "own_envs:Simulator", "--num-steps", 16, "--minibatch-size", 64]
-    line = command(1, "pg_mpi.train", *flags)
+
+    def line_of(env, folder):
+        flags = ["--num-steps", 16, "--minibatch-size", 64, "--run-dir", folder, "--env-id", f"own_envs:{env}"]
+        return command(1, "pg_mpi.train", *flags)
+
+    line = line_of("Simulator", "run")
     run([*line, "--dry-run"], tmp_path, code=0)
     process = start(line, tmp_path)
     try:
@@ -94,9 +98,9 @@ def test_processes_of_an_environment_end_with_the_run(tmp_path):
         run([*line, "--total-timesteps", "2000"], tmp_path, code=0)
     finally:
         end(process)
-    other = {"own_envs:Simulator": "own_envs:BrokenSimulator", "run": "other"}
-    broken = [other.get(word, word) for word in line]
-    assert "cannot be used: RuntimeError: no licence" in run(broken, tmp_path, code=2).stderr
+    broken = run(line_of("BrokenSimulator", "broken"), tmp_path, code=2)
+    assert "cannot be used: RuntimeError: no licence" in broken.stderr
+    assert "reward" in run(line_of("SimulatorWithoutReward", "failed"), tmp_path, code=1).stderr
 
 
 def test_output_that_cannot_be_written_ends_the_run_with_its_exit_code(tmp_path):

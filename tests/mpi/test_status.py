@@ -33,7 +33,7 @@ def begin(folder, *flags):
 def test_state_of_a_run_from_its_start_to_its_end(tmp_path):
     job = begin(tmp_path, "--total-timesteps", "1e9")
     (running,) = status(tmp_path, "run")
-    assert running.startswith("run  running   ") and "steps/s on 1 ranks" in running and "left at most" in running
+    assert running.startswith("run  running   ") and "steps/s on 1 rank" in running and "left at most" in running
     os.kill(job.pid, signal.SIGUSR1)
     assert finish(job).returncode == 75
     (stopped,) = status(tmp_path, "run")

@@ -109,6 +109,9 @@ def test_preset_file(tmp_path):
     path.write_text(json.dumps({"hiden": 64}))
     with pytest.raises(UsageError, match="unknown setting 'hiden' \\(did you mean hidden"):
         parse_train(["--preset", str(path)])
+    path.write_text(json.dumps({"preset": "fast"}))
+    with pytest.raises(UsageError, match="names another preset"):
+        parse_train(["--preset", str(path)])
     path.write_text("{")
     with pytest.raises(UsageError, match="not a JSON object"):
         parse_train(["--preset", str(path)])

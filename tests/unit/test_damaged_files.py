@@ -35,7 +35,7 @@ def test_lines_after_a_damaged_one_stay(tmp_path, capfd, damaged):
     assert path.read_text() == line(1) + line(3) and (log.last, log.seconds_before) == (3, 4.0)
     assert (tmp_path / "metrics.jsonl.damaged").read_bytes() == content
     assert capfd.readouterr().err == (
-        f"pg_mpi: warning: {path} is damaged: 1 lines of it are left out; a copy is {path}.damaged\n"
+        f"pg_mpi: warning: {path} is damaged: 1 damaged line left out; a copy is {path}.damaged\n"
     )
     path.write_bytes(damaged)
     MetricsLog(str(path), 3)
@@ -96,7 +96,10 @@ def test_damaged_config_is_copied(tmp_path, capfd, content):
 )
 def test_damaged_evaluations_are_kept_and_begin_again(tmp_path, capsys, content):
     (tmp_path / "evaluations.json").write_text(content)
-    assert evaluations.add(str(tmp_path), str(tmp_path / "checkpoints" / "step-1.npz"), 1, 0.5, 20)
+    path = tmp_path / "checkpoints" / "step-1.npz"
+    path.parent.mkdir()
+    path.touch()
+    assert evaluations.add(str(tmp_path), str(path), 1, 0.5, 20)
     assert (tmp_path / "evaluations.json.damaged").read_text() == content
     assert "the evaluations begin again" in capsys.readouterr().err
     assert [each["score"] for each in evaluations.read(str(tmp_path))] == [0.5]

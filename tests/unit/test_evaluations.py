@@ -1,10 +1,13 @@
 """Evaluations during a run: the same on any number of ranks, and the best checkpoint is kept."""
 
 import os
+from pathlib import Path
 
+import pytest
 from test_trainer import cartpole
 
 from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import UsageError
 from pg_mpi.files import checkpoint_folder
 from pg_mpi.mpi.world import World
 from pg_mpi.run import evaluations
@@ -23,14 +26,31 @@ def test_ranks_share_the_games_and_agree_on_a_stop(tmp_path):
 
 
 def test_best_is_the_newest_of_equal_scores_and_a_resumed_run_drops_later_ones(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+
     def add(step, score):
-        return evaluations.add(
-            str(tmp_path), checkpoint_folder.path_of(str(tmp_path / "checkpoints"), step), step, score, 20
-        )
+        path = checkpoint_folder.path_of(str(tmp_path / "checkpoints"), step)
+        Path(path).touch()
+        return evaluations.add(str(tmp_path), path, step, score, 20)
 
     assert [add(1, 5.0), add(2, 7.0), add(3, 7.0), add(4, 6.0)] == [True, True, True, False]
     assert not add(2, 3.0)  # resumed from step 1
     assert [(each["env_steps"], each["score"]) for each in evaluations.read(str(tmp_path))] == [(1, 5.0), (2, 3.0)]
+
+
+def test_best_is_a_checkpoint_that_exists(tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    paths = [Path(checkpoint_folder.path_of(str(folder), step)) for step in (1, 2, 3)]
+    for step, (path, score) in enumerate(zip(paths, (5.0, 9.0, 7.0), strict=True), 1):
+        path.touch()
+        evaluations.add(str(tmp_path), str(path), step, score, 20)
+    paths[1].unlink()
+    assert evaluations.best_checkpoint(str(tmp_path)) == str(paths[2])
+    for path in (paths[0], paths[2]):
+        path.unlink()
+    with pytest.raises(UsageError, match="no checkpoint with a score"):
+        evaluations.best_checkpoint(str(tmp_path))
 
 
 def test_best_checkpoint_is_kept(tmp_path, monkeypatch):

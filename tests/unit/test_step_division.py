@@ -29,7 +29,7 @@ def test_ranks_of_one_host_divide_the_step(monkeypatch, hosts, flags, expected):
     def together(world):
         world.shift = lambda here: hosts[world.rank - 1]
         monkeypatch.setattr(step_division.platform, "node", lambda: hosts[world.rank])
-        return step_division.ranks_together(world, TrainConfig(**flags), len(set(hosts)))
+        return step_division.ranks_per_step(world, TrainConfig(**flags), len(set(hosts)))
 
     assert Hub(len(hosts), lambda size: 0.0).run(together) == [expected] * len(hosts)
 
@@ -43,4 +43,4 @@ def test_equal_groups_of_ranks_divide_a_step():
 def test_group_of_a_study_divides_nothing():
     world = World()
     world.size, world.divides = 8, False
-    assert step_division.ranks_together(world, TrainConfig(), 1) == 1
+    assert step_division.ranks_per_step(world, TrainConfig(), 1) == 1
