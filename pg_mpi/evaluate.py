@@ -55,16 +55,16 @@ def main(world: World, argv: list[str]) -> int:
     pin_threads()
     policy = TrainedPolicy(saved, args.sticky, args.greedy, args.random)
     mine = range(world.rank, args.games, world.size)
-    results, spoken = [], time.monotonic()
+    results, printed_at = [], time.monotonic()
     for index in mine:
         results.append((index, *_play(policy, index, args)))
-        if world.rank == 0 and time.monotonic() - spoken > PROGRESS_EVERY:
-            spoken = time.monotonic()
+        if world.rank == 0 and time.monotonic() - printed_at > PROGRESS_EVERY:
+            printed_at = time.monotonic()
             print(f"{len(results)} of {len(mine)} games of rank 0 played", file=sys.stderr, flush=True)
     parts: Any = world.gather(results)
     if world.rank == 0:
         played = sorted(result for part in parts for result in part)
-        _tell(args, policy, world.size, [score for _, score, _ in played], [steps for *_, steps in played])
+        _print_result(args, policy, world.size, [score for _, score, _ in played], [steps for *_, steps in played])
     return 0
 
 
@@ -101,7 +101,9 @@ def _prepare(argv: list[str], ranks: int) -> tuple[argparse.Namespace, SavedPoli
     return args, saved
 
 
-def _tell(args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: list[float], lengths: list[int]) -> None:
+def _print_result(
+    args: argparse.Namespace, policy: TrainedPolicy, ranks: int, scores: list[float], lengths: list[int]
+) -> None:
     ci95 = interval(scores)
     spread = "unknown (one game)" if ci95 is None else f"[{ci95[0]:+.2f}, {ci95[1]:+.2f}] (bootstrap)"
     config, path = policy.saved.config, policy.saved.path

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from pg_mpi.config.errors import SystemFault, UsageError, system_faults
+from pg_mpi.config.errors import SystemFault, UsageError, counted, system_faults
 from pg_mpi.config.parsers import Parser
 from pg_mpi.files.atomic_file import exists
 from pg_mpi.files.folder_lock import is_held
@@ -94,7 +94,7 @@ def line_of(run: Run, now: float) -> str:
         score = "no game finished" if mean is None else f"mean {mean:+.2f}"
         parts.append(f"{last['env_steps']:,} steps  {score}  {clock(last['wall_s'])} trained")
     if run.state == RUNNING:
-        parts.append(f"{last['sps']:,.0f} steps/s on {last['ranks']} ranks" if last else "no update yet")
+        parts.append(f"{last['sps']:,.0f} steps/s on {counted(last['ranks'], 'rank')}" if last else "no update yet")
         parts += _end(run, now)
     else:
         parts.append(run.start.get("ended", {}).get("reason", f"started at {run.start.get('time')}"))

@@ -9,7 +9,7 @@ import csv
 import os
 from pathlib import Path
 
-from pg_mpi.config.errors import UsageError
+from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
@@ -36,7 +36,8 @@ def parser():
         "total of envs, --envs-per-rank times the largest number of ranks, is divided among the ranks. Takes "
         "(WARMUP + SECONDS) x REPEATS for each number of ranks. Run nothing else on the machine meanwhile.",
     )
-    cli.add_option(p, "--ranks", "N,N,...", cli.counts, "numbers of ranks (default: 1, 2, 4 ... and all cores)")
+    numbers = "numbers of ranks (default: 1, 2, 4 ... and all cores, or all slots of --hosts)"
+    cli.add_option(p, "--ranks", "N,N,...", cli.counts, numbers)
     cli.add_option(p, "--mode", "M", choice("weak", "strong"), "weak or strong scaling", "weak")
     p.add_argument("--hosts", metavar="FILE", help="host file: a line NAME slots=N per host (default: this machine)")
     cli.add_option(p, "--launcher", None, None, 'mpirun, or such as "srun --mpi=pmix"', "mpirun")
@@ -117,9 +118,9 @@ def measure(args, facts):
             kept = os.path.join(args.out, f"run-{ranks:06d}-{repeat}") if args.keep else None
             if place.exists() and (not kept or os.path.isdir(kept)):
                 continue
-            cli.say(f"{ranks} ranks, {repeat + 1} of {args.repeats}, {length:g} s")
+            cli.say(f"{counted(ranks, 'rank')}, {repeat + 1} of {args.repeats}, {length:g} s")
             flags, before = flags_of(args, ranks), timed_run.stolen()
-            with timed_run.reported(failed, ranks, f"{ranks} ranks"):
+            with timed_run.reported(failed, ranks, counted(ranks, "rank")):
                 with timed_run.trained(ranks, flags, length, args.launcher, args.nodes, keep=kept) as run:
                     result = timed_run.measured(timed_run.read_metrics(run), args.warmup)
                 write_json(str(place), {"repeat": repeat, **result, "stolen": _share(before), **facts})

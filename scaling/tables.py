@@ -1,4 +1,4 @@
-"""Tables. Standard library only: the peers' environments import this module too."""
+"""Tables. Standard library only: ``scaling.peers.compare`` runs with any Python."""
 
 import math
 import statistics

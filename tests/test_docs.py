@@ -75,7 +75,6 @@ def test_every_flag_in_the_docs_exists():
     known |= {"--ntasks-per-node", "--ntasks", "--array", "--time", "--batch", "--signal", "--exclusive"}  # SLURM's
     known |= {"--dest", "--no-index", "--find-links", "--strict"}  # pip's and twine's
     known |= {"--rm", "--shm-size", "--build-arg", "--env", "--allow-run-as-root"}  # podman's, apptainer's, mpirun's
-    known |= {"--check-style", "--robot"}  # EasyBuild's
     known |= {"--native", "--subprocesses", "--output"}  # py-spy's
     known |= {"--headless", "--screenshot", "--logdir", "--sync-tensorboard"}  # Chromium's, TensorBoard's, wandb's
     for page in PAGES:
@@ -118,7 +117,7 @@ def test_tour_commands(tmp_path):
     assert not [key for key in (*keys, *keys["phase_s"]) if f"`{key}`" not in described]
 
 
-def test_what_own_md_shows_is_in_the_examples():
+def test_python_blocks_of_custom_md_are_in_the_examples():
     """Each block of Python on the page stands in an example, line by line, but for docstrings and comments."""
     examples = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.py")))
     kept = {line.strip() for line in examples.splitlines()}

@@ -61,7 +61,7 @@ def main(world: World, argv: list[str]) -> int:
         world.sum_(each.values)
     results = [Result(method, *each.means(task.runs)) for method, each in zip(methods, sums)]
     if world.rank == 0:
-        _tell(args, argv, task, results, world.size, begun)
+        _print_result(args, argv, task, results, world.size, begun)
     return 0
 
 
@@ -98,7 +98,7 @@ def _prepare(argv: list[str]) -> tuple[argparse.Namespace, Task, list[plan.Metho
     return args, task, methods
 
 
-def _tell(
+def _print_result(
     args: argparse.Namespace, argv: list[str], task: Task, results: Sequence[Result], ranks: int, begun: float
 ) -> None:
     seconds = time.monotonic() - begun

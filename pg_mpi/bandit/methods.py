@@ -11,23 +11,21 @@ Source: Sutton & Barto, "Reinforcement Learning: An Introduction" (2nd ed., 2018
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from pg_mpi.config.array_types import Doubles, Integers
 
 
 class Agent(Protocol):
     """A method that plays some runs."""
 
-    def choose(self, uniforms: Floats) -> Integers:
+    def choose(self, uniforms: Doubles) -> Integers:
         """Return the arm that each run pulls."""
 
-    def learn(self, places: Integers, rewards: Floats) -> object:
+    def learn(self, places: Integers, rewards: Doubles) -> object:
         """Update from these pulls."""
 
 
-def best(scores: Floats, uniforms: Floats) -> Integers:
+def best(scores: Doubles, uniforms: Doubles) -> Integers:
     """Return the arm with the highest score of each run, ties broken at random: (arms, runs) → int64 (runs,)."""
     order = (scores == scores.max(axis=0)).cumsum(axis=0)  # number of best arms up to each arm
     return cast(Integers, (order <= (uniforms * order[-1]).astype(np.int64)).sum(axis=0))
@@ -48,7 +46,7 @@ class Values:
         self._flat = self.estimates.reshape(-1)
         self._step, self._pulls = step, np.zeros(self._flat.size)
 
-    def learn(self, places: Integers, rewards: Floats) -> Any:
+    def learn(self, places: Integers, rewards: Doubles) -> Any:
         self._pulls[places] = pulls = self._pulls[places] + 1
         old = self._flat[places]
         self._flat[places] = old + (rewards - old) * (self._step or 1 / pulls)
@@ -65,7 +63,7 @@ class EpsilonGreedy(Values):
         super().__init__(shape, start, step)
         self._epsilon = epsilon
 
-    def choose(self, uniforms: Floats) -> Integers:
+    def choose(self, uniforms: Doubles) -> Integers:
         explores, which = uniforms[0] < self._epsilon, uniforms[1]
         return np.where(explores, (which * self.arms).astype(np.int64), best(self.estimates, which))
 
@@ -78,12 +76,12 @@ class UpperConfidence(Values):
         self._c, self._time = c, 0
         self._doubt = np.full(shape, np.inf)  # 1 / sqrt(N)
 
-    def choose(self, uniforms: Floats) -> Integers:
+    def choose(self, uniforms: Doubles) -> Integers:
         self._time += 1
         width = self._c * np.sqrt(np.log(max(self._time, 2)))  # at t = 1 no arm is tried: any positive width works
         return best(self.estimates + width * self._doubt, uniforms[1])
 
-    def learn(self, places: Integers, rewards: Floats) -> None:
+    def learn(self, places: Integers, rewards: Doubles) -> None:
         pulls = super().learn(places, rewards)
         self._doubt.reshape(-1)[places] = 1 / np.sqrt(pulls)
 
@@ -101,19 +99,19 @@ class Gradient:
         self._baseline: Any = np.zeros(shape[1]) if baseline else None
         self._time = 0
 
-    def choose(self, uniforms: Floats) -> Integers:
+    def choose(self, uniforms: Doubles) -> Integers:
         weights = np.exp(self._preferences - self._preferences.max(axis=0))
         sums = weights.cumsum(axis=0)
         self._policy = weights / sums[-1]
         chosen = (sums <= uniforms[1] * sums[-1]).sum(axis=0)
         return cast(Integers, np.minimum(chosen, len(weights) - 1))  # the product may round up to the sum
 
-    def learn(self, places: Integers, rewards: Floats) -> None:
+    def learn(self, places: Integers, rewards: Doubles) -> None:
         push = self._step * (rewards if self._baseline is None else rewards - self._usual(rewards))
         self._preferences -= push * self._policy
         self._preferences.reshape(-1)[places] += push
 
-    def _usual(self, rewards: Floats) -> Floats:
+    def _usual(self, rewards: Doubles) -> Doubles:
         """Return the baseline of this step, then update it with these rewards."""
         self._time += 1
         usual = self._baseline if self._time > 1 else rewards

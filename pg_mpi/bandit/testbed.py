@@ -12,8 +12,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pg_mpi.bandit.methods import Agent, Floats
+from pg_mpi.bandit.methods import Agent
 from pg_mpi.bandit.plan import Method
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.config.random_streams import BANDIT, stream
 from pg_mpi.learning.reproducible_sum import check, on_grid
 
@@ -49,13 +50,13 @@ class Sums:
         self.values = np.zeros(self.ROWS * steps + 2)
         self._steps = self.values[:-2].reshape(self.ROWS, steps)
 
-    def add(self, first: int, rewards: Floats, optimal: Flags) -> None:
+    def add(self, first: int, rewards: Doubles, optimal: Flags) -> None:
         """Add the steps from ``first`` on of some runs: (steps, runs) each."""
         part = self._steps[:, first : first + len(rewards)]
         for row, what in zip(part, (rewards, on_grid(rewards**2), optimal)):
             row += what.sum(axis=1)
 
-    def end(self, averages: Floats) -> None:
+    def end(self, averages: Doubles) -> None:
         """Add the average rewards of some runs, (runs,)."""
         self.values[-2:] += on_grid(averages).sum(), on_grid(averages**2).sum()
 
@@ -99,7 +100,7 @@ def _play_chunk(task: Task, methods: Sequence[Method], runs: range, sums: Sequen
         each.end(total / task.steps)
 
 
-def _draw(streams: Sequence[Generator], kind: Callable[..., Any], *shape: int) -> Floats:
+def _draw(streams: Sequence[Generator], kind: Callable[..., Any], *shape: int) -> Doubles:
     """Draw from each run's own stream: (*shape, runs)."""
     rows = np.empty((len(streams), *shape))
     for rng, row in zip(streams, rows):
@@ -108,8 +109,8 @@ def _draw(streams: Sequence[Generator], kind: Callable[..., Any], *shape: int) -
 
 
 def _play_block(
-    agent: Agent, means: Floats, noise: Floats, uniforms: Floats, walk: Floats | None
-) -> tuple[Floats, Flags]:
+    agent: Agent, means: Doubles, noise: Doubles, uniforms: Doubles, walk: Doubles | None
+) -> tuple[Doubles, Flags]:
     """Play a step for each row of ``noise``; rewards are normal, with deviation 1, around the ``means`` of the arms.
 
     Returns rewards on the grid, and whether each arm was the best: (steps, runs) each. Adds ``walk`` to ``means``.

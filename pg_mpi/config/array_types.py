@@ -6,4 +6,5 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
+Doubles = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]

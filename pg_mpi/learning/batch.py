@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.array_types import Floats
+from pg_mpi.config.array_types import Doubles, Floats
 from pg_mpi.config.settings import TrainConfig
 from pg_mpi.learning.advantages import discounted_returns, generalised_advantages, standardise
 from pg_mpi.learning.trajectory import Trajectory
@@ -63,7 +63,7 @@ class Batch:
         self.advantages /= deviation
 
 
-def learned(trajectory: Trajectory, kind: str, norm: RunningNorm | None = None) -> NDArray[np.float64]:
+def learned(trajectory: Trajectory, kind: str, norm: RunningNorm | None = None) -> Doubles:
     """Rewards for learning, float64 (length,).
 
     ``kind``: ``raw``, their ``sign``, or ``scaled`` for returns of deviation 1. Where a game was cut, the discounted

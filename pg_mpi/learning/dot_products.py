@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pg_mpi.config.array_types import Floats
+from pg_mpi.config.array_types import Doubles, Floats
 
 BLOCK = 4096
 
@@ -24,7 +23,7 @@ def dot_of_blocks(a: Floats, b: Floats) -> float:
     return float(block_sums(a, b).sum())
 
 
-def block_sums(a: Floats, b: Floats) -> NDArray[np.float64]:
+def block_sums(a: Floats, b: Floats) -> Doubles:
     """The sums of products of each block of ``BLOCK`` elements, the last perhaps shorter: float64 (blocks,)."""
     sums = np.empty(blocks_of(len(a)))
     whole = len(a) // BLOCK

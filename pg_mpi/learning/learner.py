@@ -31,7 +31,7 @@ class Learner:
     Args:
         store: a ``ParameterStore``.
         sources: list of ``GradientSource``; the first is the round's.
-        group: number of ranks that divide the optimizer's work; 1: every rank does all.
+        ranks_per_step: number of ranks that divide the optimizer's work; 1: every rank does all.
 
     Attributes:
         exchanges, bytes_exchanged: totals of the run.
@@ -52,12 +52,12 @@ class Learner:
         config: TrainConfig,
         world: Collectives,
         phases: PhaseTimer,
-        group: int = 1,
+        ranks_per_step: int = 1,
     ) -> None:
         self._store, self.sources = store, sources
         self.policy, self.optimizer = store.policy, store.optimizer
         self._config, self._world, self._phases = config, world, phases
-        self._optimizer_step = make_step(store, world, phases, group)
+        self._optimizer_step = make_step(store, world, phases, ranks_per_step)
         self.exchanges = self.bytes_exchanged = self.flops = self.skipped = self.skipped_in_row = 0
         self.kept = self.counters()
 

@@ -41,14 +41,14 @@ class OptimizerStep(Protocol):
         """
 
 
-def make_step(store: ParameterStore, world: Collectives, phases: PhaseTimer, group: int) -> OptimizerStep:
-    """The step that ``group`` ranks divide, or where they lack shared memory, whole steps.
+def make_step(store: ParameterStore, world: Collectives, phases: PhaseTimer, ranks_per_step: int) -> OptimizerStep:
+    """The step that ``ranks_per_step`` ranks divide, or where they lack shared memory, whole steps.
 
     Collective: every rank must call this.
     """
-    if group > 1:
+    if ranks_per_step > 1:
         try:
-            return DividedStep(store, cast(Divisible, world), phases, group)
+            return DividedStep(store, cast(Divisible, world), phases, ranks_per_step)
         except OSError as error:
             if world.rank == 0:
                 warn(f"no shared memory for the optimizer's steps ({error}), which are slower: enlarge /dev/shm")
@@ -83,14 +83,15 @@ class DividedStep:
     Collective: every rank must call the constructor.
 
     Args:
-        group: number of consecutive ranks that divide the step, all on one host; it divides the number of ranks.
+        ranks_per_step: number of consecutive ranks that divide the step, all on one host; a divisor of the number
+            of ranks.
 
     Raises ``OSError`` on all ranks if a host lacks the memory.
     """
 
-    def __init__(self, store: ParameterStore, world: Divisible, phases: PhaseTimer, group: int) -> None:
+    def __init__(self, store: ParameterStore, world: Divisible, phases: PhaseTimer, ranks_per_step: int) -> None:
         self._store, self._world, self._phases = store, world, phases
-        self._group, self._others = world.split(group)
+        self._group, self._others = world.split(ranks_per_step)
         self._gradients, self._memory = world.on_every(self._share)
 
     def _share(self) -> tuple[Floats, Floats]:

@@ -13,8 +13,8 @@ Source: Demmel & Nguyen, "Fast Reproducible Floating-Point Summation" (2013), wh
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.config.errors import RunError, agreed
 from pg_mpi.mpi.interface import Collectives
 
@@ -40,14 +40,14 @@ def check(sums: Any) -> None:
         refuse(COARSE)
 
 
-def split(values: Any) -> NDArray[np.float64]:
+def split(values: Any) -> Doubles:
     """Split values into multiples of 2^-COARSE and the rest, in multiples of 2^-REST: (2, ...)."""
     coarse = on_grid(values)
     with np.errstate(invalid="ignore"):  # infinite values
         return np.stack([coarse, on_grid(values - coarse, REST)])
 
 
-def summed(world: Collectives, terms: Any, exact: bool) -> NDArray[np.float64]:
+def summed(world: Collectives, terms: Any, exact: bool) -> Doubles:
     """Sum arrays of one shape over this rank's ``terms``, at least one, and over ranks.
 
     Collective: every rank must call this.

@@ -6,7 +6,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
+from pg_mpi.config.array_types import Doubles
+
 Flags = NDArray[np.bool_]
 
 

@@ -37,9 +37,9 @@ class UpdateBuffers:
     minibatches: int = 1
 
     def __post_init__(self) -> None:
-        self.clear()
+        self.allocate()
 
-    def clear(self) -> None:
+    def allocate(self) -> None:
         """Allocate the buffers, without a gradient."""
         buffer = np.zeros(self.theta.size + 1, dtype=np.float64 if self.exact else self.theta.dtype)
         self.place(self.theta, self.state, buffer)

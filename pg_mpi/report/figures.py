@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.files.figure_file import axes_of
 from pg_mpi.report.markup import Markup, element, printable
 from pg_mpi.report.read import Run
-
-Floats = NDArray[np.float64]
 
 POINTS = 500  # maximum for a curve
 LONGEST = 30  # characters of a run's name in a legend
@@ -97,7 +95,7 @@ def waits(run: Run) -> Markup | None:
     return _figure(f"Waiting in {run.name}", what, draw)
 
 
-def means(run: Run, names: list[str], per_second: bool = False) -> tuple[Floats, Floats]:
+def means(run: Run, names: list[str], per_second: bool = False) -> tuple[Doubles, Doubles]:
     """Return (minutes at the end of each bin, the means of columns or their sums per second, (names, bins)).
 
     A bin is as many updates as the others; a mean is over the time, not the updates.
@@ -109,7 +107,7 @@ def means(run: Run, names: list[str], per_second: bool = False) -> tuple[Floats,
     return run.columns["wall_s"][ends] / 60, np.array(sums) / np.add.reduceat(seconds, starts)
 
 
-def _draw_line(axes: Any, minutes: Floats, values: Floats, number: int, run: Run) -> Any:
+def _draw_line(axes: Any, minutes: Doubles, values: Doubles, number: int, run: Run) -> Any:
     """Draw the line of run ``number``, with markers if it has fewer than three points, and return it."""
     name = printable(run.name)
     name = name if len(name) <= LONGEST else "\N{HORIZONTAL ELLIPSIS}" + name[-LONGEST:]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pg_mpi.config.array_types import Doubles
 from pg_mpi.config.errors import UsageError
 from pg_mpi.files.metrics_columns import Columns, read_columns
 from pg_mpi.learning.phases import PHASES
@@ -38,7 +39,7 @@ class Run(NamedTuple):
     path: str
     columns: Columns
     files: dict[str, dict[str, Any]]
-    waits: NDArray[np.float64]
+    waits: Doubles
     waits_by_rank: bool
     notes: list[str]
 
@@ -86,7 +87,7 @@ def _checked(found: Columns) -> Columns:
     return columns
 
 
-def _is_wrong(name: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _is_wrong(name: str, values: Doubles) -> NDArray[np.bool_]:
     """Where a column is out of its bounds, which NaN is too, or goes back."""
     wrong: NDArray[np.bool_] = ~((values >= LEAST.get(name, 0)) & (values <= LARGEST))
     if name in NULLABLE:
@@ -113,7 +114,7 @@ def _content(folder: str, name: str, notes: list[str]) -> dict[str, Any]:
     return {}
 
 
-def _waits(seconds: Any) -> NDArray[np.float64]:
+def _waits(seconds: Any) -> Doubles:
     """Return ``seconds["wait"]``; empty unless it is a list of numbers."""
     try:
         waits = np.array(seconds["wait"], dtype=float)

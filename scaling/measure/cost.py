@@ -5,6 +5,7 @@ import shlex
 import numpy as np
 from scipy import stats
 
+from pg_mpi.config.errors import counted
 from pg_mpi.config.parsers import integer
 from scaling import cli
 from scaling.measure import timed_run
@@ -48,7 +49,7 @@ def main(argv):
         rows.append(row | {way: time_of_step(args.ranks, ways[way], steps) for way in order})
     found = ratio([row["with"] / row["without"] for row in rows])
     low, high = found["ci95"]
-    takes = f"{found['ratio']:.3f} times as long on {args.ranks} ranks (95 %: {low:.3f} to {high:.3f})"
+    takes = f"{found['ratio']:.3f} times as long on {counted(args.ranks, 'rank')} (95 %: {low:.3f} to {high:.3f})"
     text = f"{shlex.join(args.of)} takes {takes}"
     cli.write_result(args, "cost", text, found | {"rows": rows}, table=(*KIND, rows, facts | found))
     return 0

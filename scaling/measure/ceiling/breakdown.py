@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pg_mpi.config.errors import counted
 from scaling.tables import aligned
 
 #: Every part: name, label, and the part whose time is subtracted for its cost.
@@ -51,8 +52,9 @@ def table(result):
     """Format the result as text."""
     columns = {"part": "label", "steps/s": "sps", "µs/step": "us_per_step"}
     columns |= {"its µs": "cost_us", "of emulator": "share", "spread": "spread"}
+    ranks = counted(result["ranks"], "rank")
     lines = [
-        f"{result['preset']}, {result['ranks']} ranks on {result['cores']} usable hardware threads ({result['cpu']})"
+        f"{result['preset']}, {ranks} on {result['cores']} usable hardware threads ({result['cpu']})"
         + (": they share cores" if result["ranks"] > result["cores"] else ""),
         f"medians of {result['repeats']} repeats, {result['seconds']:g} s each; steps/s of all ranks, µs of one rank",
         "",

@@ -2,6 +2,8 @@
 
 import math
 
+from pg_mpi.config.errors import counted
+
 PAYS = 0.1  # a doubling of the ranks pays if it adds at least this share of steps/s
 
 
@@ -24,9 +26,10 @@ def table(result):
     lengths, games = costs["lengths"], "no game ended"
     if lengths:
         games = f"games of {min(lengths):,.0f} to {max(lengths):,.0f} steps, mean {sum(lengths) / len(lengths):,.0f}"
+    ranks = counted(costs["ranks"], "rank")
     lines = [
-        f"measured on {costs['ranks']} ranks: a step {us['play_s']:.0f} us (noise {costs['noise']:.1%}), a sample and "
-        f"epoch {us['sample_s']:.1f} us, a minibatch {us['call_s']:.1f} us, a MB of its exchange "
+        f"measured on {ranks}: a step {us['play_s']:.0f} us (noise {costs['noise']:.1%}), a sample "
+        f"and epoch {us['sample_s']:.1f} us, a minibatch {us['call_s']:.1f} us, a MB of its exchange "
         f"{1e6 * us['byte_s']:.1f} us and in the optimizer {1e6 * us['step_s']:.1f} us, an update "
         f"{us['round_s'] / 1000:.1f} ms more on rank 0; {games}",
         f"network: {result['network']}; memory of a node: {result['memory_gb_s']:.0f} GB/s",
