@@ -1,4 +1,4 @@
-"""An environment of one's own: ``--env-id examples.corridor:Corridor``.
+"""A custom environment: ``--env-id examples.corridor:Corridor``.
 
 A corridor of ten cells, with coins behind one of its ends. A step goes to the left or to the right; the end with the
 coins pays 1, the other one -1, and after 60 steps the game is cut off.
@@ -15,18 +15,18 @@ CELLS, LIMIT = 10, 60
 class Corridor:
     """See docs/custom.md: spaces, ``reset`` and ``step``; with ``state`` and ``restore`` it resumes bit for bit."""
 
-    #: What it shows: where one is, from -1 to 1, and on which side the coins are. Gymnasium's own spaces do as well.
+    #: The position, from -1 to 1, and the side of the coins. Gymnasium's own spaces work too.
     observation_space = SimpleNamespace(shape=(2,), low=-1.0, high=1.0)
     action_space = SimpleNamespace(n=2)
 
     def reset(self, seed=None):
-        """A new game: (observation, anything)."""
+        """Start a new game: (observation, info)."""
         self._coins = 1 if np.random.default_rng(seed).random() < 0.5 else -1
         self._cell, self._steps = CELLS // 2, 0
         return self._see(), {}
 
     def step(self, action):
-        """One step: (observation, reward, whether the rules end the game, whether a limit does, anything)."""
+        """Take a step: (observation, reward, terminated, truncated, info)."""
         self._cell += 1 if action else -1
         self._steps += 1
         end = -1 if self._cell < 0 else 1 if self._cell >= CELLS else 0
@@ -37,7 +37,7 @@ class Corridor:
         return json.dumps([self._coins, self._cell, self._steps]).encode()
 
     def restore(self, state):
-        """Go on from there. Raises ValueError for what is no state."""
+        """Continue from a saved state. Raises ValueError for malformed data."""
         self._coins, self._cell, self._steps = map(int, json.loads(state))
 
     def _see(self):

@@ -11,7 +11,7 @@ class Linear:
 
     Args:
         inputs: numbers of an observation.
-        outputs: numbers that the actions are drawn by: a logit for each, or means and then log deviations.
+        outputs: parameters of the action distribution: a logit for each action, or means and then log deviations.
         free: how many of these, the last ones, should not depend on the observation.
         rng: numpy Generator of the start, the same on every rank.
         hidden: the setting --hidden; not used here.

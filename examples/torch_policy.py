@@ -34,7 +34,7 @@ class Module:
         raise NotImplementedError
 
     def forward(self, observations):
-        """Outputs without a graph, for playing needs none."""
+        """Outputs without a graph, since sampling needs no gradient."""
         self._seen = torch.from_numpy(np.ascontiguousarray(observations, dtype=np.float32))
         with torch.no_grad():
             return self.module(self._seen).numpy()
