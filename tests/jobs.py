@@ -24,7 +24,7 @@ from pg_mpi.run.env_states import Layout, decode
 from pg_mpi.run.resume import find_start
 
 ROOT = Path(__file__).parents[1]
-LIMIT = 90  # seconds until a job counts as hung
+LIMIT = 180  # seconds until a job counts as hung
 
 #: mpirun's message when its PMIx server does not start, which happens occasionally. No rank has started.
 NOT_STARTED = "The PMIx server's listener thread failed to start"
@@ -98,7 +98,7 @@ def without(names, module, *args):
     return [sys.executable, "-c", script, *map(str, args)]
 
 
-def finish(process, limit=30):
+def finish(process, limit=LIMIT):
     """Wait for a started job. If it exceeds ``limit`` seconds, kill it and fail the test."""
     try:
         output, errors = process.communicate(timeout=limit)

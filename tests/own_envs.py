@@ -339,11 +339,14 @@ class Simulator(Base):
 
 
 class SimulatorWithoutReward(Simulator):
-    """A reward that is not finite in step 50."""
+    """A reward that is not finite in step 1000, after the trial."""
+
+    taken = 0
 
     def step(self, action):
         observation, reward, *rest = super().step(action)
-        return observation, np.nan if self.steps == 50 else reward, *rest
+        self.taken += 1
+        return observation, np.nan if self.taken == 1000 else reward, *rest
 
 
 class BrokenSimulator(Simulator):

@@ -1,6 +1,7 @@
 """The settings of a run: one frozen dataclass, each field with its parser and its help."""
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Callable, Collection
@@ -35,21 +36,27 @@ def _setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+_free = functools.partial(_setting, identity=False)
+_atari = functools.partial(_setting, applies=ATARI)
+_gymnasium = functools.partial(_setting, applies=GYMNASIUM)
+_clipped = functools.partial(_setting, applies=CLIPPED)
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """The settings of a training run. Defaults are the ``default`` preset's."""
 
-    preset: str = _setting("default", text, "default, fast, karpathy, pong, or a JSON file of settings", False)
+    preset: str = _free("default", text, "default, fast, karpathy, pong, or a JSON file of settings")
     env_id: str = _setting("ALE/Pong-v5", text, "the Gymnasium id of a game, or package.module:function of your own")
     seed: int = _setting(0, integer(0), "root of every random stream")
 
-    total_timesteps: int | None = _setting(None, integer(), "stop after this many agent steps, all ranks", False)
-    max_walltime: float | None = _setting(
-        None, duration, "save and exit 75 this long after each start, such as 00:10:00 or 10m", False
+    total_timesteps: int | None = _free(None, integer(), "stop after this many agent steps, all ranks")
+    max_walltime: float | None = _free(
+        None, duration, "save and exit 75 this long after each start, such as 00:10:00 or 10m"
     )
-    target_return: float | None = _setting(None, real(), "stop when the last 100 games average this score", False)
-    run_dir: str | None = _setting(None, text, "run folder (default: runs/GAME-PRESET-sSEED)", False)
-    resume: str = _setting("auto", text, "auto: resume if the folder has a run; never; or a path", False)
+    target_return: float | None = _free(None, real(), "stop when the last 100 games average this score")
+    run_dir: str | None = _free(None, text, "run folder (default: runs/GAME-PRESET-sSEED)")
+    resume: str = _free("auto", text, "auto: resume if the folder has a run; never; or a path")
 
     envs_per_rank: int = _setting(1, integer(), "emulators on each rank")
     sync: str = _setting(
@@ -62,17 +69,11 @@ class TrainConfig:
         "games per env and update, with --sync episode: as many steps as they take on average, 128 to 1024",
         applies=EPISODE,
     )
-    frame_skip: int = _setting(4, integer(1, 1000), "frames per agent step", applies=ATARI)
-    sticky: float = _setting(0.25, real(0, 1), "probability that the emulator repeats the last action", applies=ATARI)
-    max_frames: int = _setting(
-        108_000, integer(1, 2**31 - 1), "a game is cut off after this many frames", applies=ATARI
-    )
-    mode: int | None = _setting(
-        None, integer(0), "the ALE's number of the game mode (default: the game's own)", applies=ATARI
-    )
-    difficulty: int | None = _setting(
-        None, integer(0), "the ALE's number of the difficulty (default: the game's own)", applies=ATARI
-    )
+    frame_skip: int = _atari(4, integer(1, 1000), "frames per agent step")
+    sticky: float = _atari(0.25, real(0, 1), "probability that the emulator repeats the last action")
+    max_frames: int = _atari(108_000, integer(1, 2**31 - 1), "a game is cut off after this many frames")
+    mode: int | None = _atari(None, integer(0), "the ALE's number of the game mode (default: the game's own)")
+    difficulty: int | None = _atari(None, integer(0), "the ALE's number of the difficulty (default: the game's own)")
     rewards: str = _setting(
         "sign",
         choice("sign", "raw", "scaled"),
@@ -81,29 +82,20 @@ class TrainConfig:
     policy: str = _setting(
         "usual", text, "usual: the built-in policy; or package.module:Class of your own, see docs/custom.md"
     )
-    normalise: bool = _setting(
-        True,
-        boolean,
-        "normalise observations to mean 0 and deviation 1, over all ranks and all rounds so far",
-        applies=GYMNASIUM,
+    normalise: bool = _gymnasium(
+        True, boolean, "normalise observations to mean 0 and deviation 1, over all ranks and all rounds so far"
     )
-    squash: str = _setting(
-        "clip",
-        choice("clip", "tanh"),
-        "continuous actions are brought within the bounds of a Box by clip or tanh",
-        applies=GYMNASIUM,
+    squash: str = _gymnasium(
+        "clip", choice("clip", "tanh"), "continuous actions are brought within the bounds of a Box by clip or tanh"
     )
 
-    features: str = _setting(
+    features: str = _atari(
         "blobs",
         text,
         "inputs of the policy: blobs: positions, motion and relations of blobs of pixels; difference: Karpathy's "
         "difference frame; or package.module:Class of your own, see docs/custom.md",
-        applies=ATARI,
     )
-    actions: str = _setting(
-        "minimal", text, "minimal: the ALE's minimal set; or names, such as NOOP,RIGHT,LEFT", applies=ATARI
-    )
+    actions: str = _atari("minimal", text, "minimal: the ALE's minimal set; or names, such as NOOP,RIGHT,LEFT")
     hidden: int = _setting(64, integer(), "hidden units")
 
     method: str = _setting(
@@ -121,28 +113,20 @@ class TrainConfig:
         "0: constant",
     )
     gamma: float = _setting(0.98, real(0, 1, open_low=True), "discount per agent step")
-    gae_lambda: float = _setting(0.95, real(0, 1), "lambda of generalised advantage estimation", applies=CLIPPED)
-    update_epochs: int = _setting(4, integer(), "passes over each update's samples", applies=CLIPPED)
-    minibatch_size: int = _setting(
+    gae_lambda: float = _clipped(0.95, real(0, 1), "lambda of generalised advantage estimation")
+    update_epochs: int = _clipped(4, integer(), "passes over each update's samples")
+    minibatch_size: int = _clipped(
         2048,
         integer(),
         "samples per exchange, over all ranks; fewer in a smaller round, more with --max-minibatches of them",
-        applies=CLIPPED,
     )
-    max_minibatches: int = _setting(
-        8,
-        integer(),
-        "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks",
-        applies=CLIPPED,
+    max_minibatches: int = _clipped(
+        8, integer(), "most exchanges per epoch: beyond it minibatches grow with the rollout, as on many ranks"
     )
-    clip_coef: float = _setting(
-        0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this", applies=CLIPPED
-    )
-    ent_coef: float = _setting(0.01, real(0), "weight of the entropy bonus", applies=CLIPPED)
-    vf_coef: float = _setting(1.0, real(0), "weight of the value loss", applies=CLIPPED)
-    max_grad_norm: float = _setting(
-        0.5, real(0, open_low=True), "the gradient's norm is clipped to this", applies=CLIPPED
-    )
+    clip_coef: float = _clipped(0.2, real(0, open_low=True), "the importance ratio is clipped to 1 +- this")
+    ent_coef: float = _clipped(0.01, real(0), "weight of the entropy bonus")
+    vf_coef: float = _clipped(1.0, real(0), "weight of the value loss")
+    max_grad_norm: float = _clipped(0.5, real(0, open_low=True), "the gradient's norm is clipped to this")
 
     replay: bool = _setting(
         False, boolean, "self-imitation: also learn from past transitions, drawn in proportion to their return"
@@ -152,41 +136,34 @@ class TrainConfig:
         False, boolean, "bitwise-equal results on any number of ranks with the same envs, at some cost in speed"
     )
 
-    checkpoint_every: int | float = _setting(
-        50, updates_or_time, "updates between checkpoints, or a time such as 10m", False
-    )
-    keep_checkpoints: int = _setting(3, integer(), "number of checkpoints kept in the folder", False)
-    evaluate_every: int = _setting(
+    checkpoint_every: int | float = _free(50, updates_or_time, "updates between checkpoints, or a time such as 10m")
+    keep_checkpoints: int = _free(3, integer(), "number of checkpoints kept in the folder")
+    evaluate_every: int = _free(
         0,
         integer(0),
         "updates between evaluations by 20 full games, which change nothing that is learned; the best checkpoint is "
         "kept; 0: never",
-        False,
     )
-    log_interval: float = _setting(10.0, real(0, open_low=True), "seconds between progress lines", False)
-    sync_check_every: int = _setting(50, integer(), "updates between checks that ranks hold equal weights", False)
-    watchdog: float = _setting(
-        600.0,
-        real(0),
-        "print every rank's stack and end the job after this many seconds without an update; 0: never",
-        False,
+    log_interval: float = _free(10.0, real(0, open_low=True), "seconds between progress lines")
+    sync_check_every: int = _free(50, integer(), "updates between checks that ranks hold equal weights")
+    watchdog: float = _free(
+        600.0, real(0), "print every rank's stack and end the job after this many seconds without an update; 0: never"
     )
-    elastic: bool = _setting(
-        False,
-        boolean,
-        "continue without failed ranks, with their envs on the survivors; needs mpirun --with-ft ulfm",
-        False,
+    elastic: bool = _free(
+        False, boolean, "continue without failed ranks, with their envs on the survivors; needs mpirun --with-ft ulfm"
     )
     min_ranks: int = _setting(
-        1, integer(), "with --elastic: checkpoint and exit 75 if fewer ranks than this are left", False, applies=ELASTIC
+        1,
+        integer(),
+        "with --elastic: checkpoint and exit 75 if fewer ranks than this are left",
+        identity=False,
+        applies=ELASTIC,
     )
-    track: str | None = _setting(
-        None, choice("tensorboard"), "tensorboard: also write its files (extra: tensorboard)", False
+    track: str | None = _free(None, choice("tensorboard"), "tensorboard: also write its files (extra: tensorboard)")
+    trace: bool = _free(
+        False, boolean, "write the phases of all ranks for Perfetto into trace/, see scaling.measure.timeline"
     )
-    trace: bool = _setting(
-        False, boolean, "write the phases of all ranks for Perfetto into trace/, see scaling.measure.timeline", False
-    )
-    expect_ranks: int | None = _setting(None, integer(), "refuse to start on any other number of ranks", False)
+    expect_ranks: int | None = _free(None, integer(), "refuse to start on any other number of ranks")
 
     @property
     def folder(self) -> str:

@@ -16,9 +16,9 @@ from pg_mpi.run.trained_policy import SavedPolicy, TrainedPolicy
 
 NAME = "evaluations.json"
 GAMES = 20  # over all ranks
-FIRST_GAME = (
-    1_000_000  # other games than pg_mpi.evaluate's: the best score is biased upwards on the games that chose it
-)
+#: Other games than those of pg_mpi.evaluate: the best score is biased upwards on the games that chose it.
+FIRST_GAME = 1_000_000
+KEYS: dict[str, Callable[[Any], Any]] = {"checkpoint": os.path.basename, "env_steps": int, "score": float, "games": int}
 
 
 def read(folder: str) -> list[dict[str, Any]]:
@@ -26,14 +26,8 @@ def read(folder: str) -> list[dict[str, Any]]:
 
     Empty if there is no such file or it is damaged. Raises ``SystemFault``.
     """
-    return read_list(
-        os.path.join(folder, NAME),
-        lambda content: [
-            {"checkpoint": os.path.basename(each["checkpoint"]), "env_steps": int(each["env_steps"])}
-            | {"score": float(each["score"]), "games": int(each["games"])}
-            for each in content
-        ],
-    )
+    path = os.path.join(folder, NAME)
+    return read_list(path, lambda rows: [{name: kind(row[name]) for name, kind in KEYS.items()} for row in rows])
 
 
 def best(folder: str) -> str | None:
@@ -47,7 +41,8 @@ def best_checkpoint(folder: str) -> str:
     """The path of the best checkpoint of a run. Raises ``UsageError`` if no evaluated one exists."""
     if path := best(folder):
         return path
-    raise UsageError(f"{folder} has no checkpoint with a score in {NAME}: leave --best out")
+    remedy = "train with --evaluate-every, or leave --best out"
+    raise UsageError(f"{folder} has no checkpoint with a score in {NAME}: {remedy}")
 
 
 def evaluate(

@@ -67,6 +67,7 @@ def test_random_policy_takes_no_action_of_the_trained_one(trained, monkeypatch, 
     assert result["random"] and (found.read_text() if found.exists() else None) == before
     with pytest.raises(TypeError):
         evaluated_here(capsys, trained / "run", "--games", 2)
+    evaluated_here(capsys, trained / "run", "--games", 1, "--greedy")  # samples nothing
 
 
 def test_environment_is_rendered_if_it_can_be(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """A resumed run equals an uninterrupted one: the bits of the checkpoint and all deterministic metrics."""
 
+import json
 import math
 import os
 import re
@@ -47,6 +48,13 @@ def test_numpy_encoder_resumes_a_run_of_encoder_c(tmp_path):
     assert newest(whole)[1] == newest(resumed)[1]
     assert deterministic(whole) == deterministic(resumed)
     assert "features by numpy" in numpy_log and "features by numpy" not in native_log
+
+
+def test_pong_preset_resume_is_bit_exact(tmp_path):
+    flags = ["--preset", "pong", "--num-steps", 64, "--minibatch-size", 64, *GAMES]
+    whole, _ = train_and_resume(tmp_path, 2, *flags, budgets=(600, 1800))
+    settings = json.loads((whole / "run/config.json").read_text())["settings"]
+    assert settings["features"] == "pg_mpi.features.pong:Courses" and "NOOP" in settings["actions"]
 
 
 def test_karpathy_resume_is_bit_exact(tmp_path):

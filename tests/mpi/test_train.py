@@ -53,6 +53,9 @@ def test_run_folder_content(tmp_path, ranks, under_mpi4py):
     assert "steps played" in done["reason"]
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["settings"]["hidden"] == 16
+    of_ranks = json.loads((tmp_path / "run" / "ranks.json").read_text())
+    assert (of_ranks["start"], of_ranks["update"]) == (0, len(lines))
+    assert len(of_ranks["phase_s"]["wait"]) == len(of_ranks["slowest"]) == ranks
     start = config["starts"][0]
     assert start["ranks"] == ranks == start["places"]["by_host"][0]["ranks"]
     assert [(row["threads"], row["ranks"]) for row in start["places"]["by_kind"]] == [(1, ranks)]
@@ -66,9 +69,13 @@ def test_finished_run_continues_only_with_a_larger_budget(tmp_path, monkeypatch,
     train_here(*CARTPOLE, "--total-timesteps", 2000)
     assert "finished: " in capsys.readouterr().out
     assert newest(tmp_path) == before
+    *lines, last = metrics(tmp_path)
+    longer = [*lines, last | {"wall_s": 1000.0}]  # more than the walltime, which is that of a start
+    (tmp_path / "run/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in longer))
     train_here(*CARTPOLE, "--total-timesteps", 6000)
-    assert metrics(tmp_path)[-1]["env_steps"] >= 6000
-    assert metrics(tmp_path)[-1]["restarts"] == 2
+    last = metrics(tmp_path)[-1]
+    assert last["env_steps"] >= 6000 and last["restarts"] == 2
+    assert last["wall_s"] > 1000, "wall_s is that of all starts together"
 
 
 def test_change_of_versions_since_the_last_start_is_reported(tmp_path, monkeypatch, capsys):

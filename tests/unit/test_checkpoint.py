@@ -53,6 +53,25 @@ def test_save_keeps_the_best(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"theta": ARRAYS["theta"][::-1].copy()},
+        {"theta": ARRAYS["theta"].view(np.int32)},
+        {"masks": np.ones((3, 2), np.uint8)},
+        {"other": np.ones(3)},
+    ],
+    ids=["values", "type", "shape", "name"],
+)
+def test_checksum_covers_names_types_shapes_and_values(tmp_path, change):
+    path = save(tmp_path, 1)
+    with np.load(path) as file:
+        content = dict(file)
+    np.savez(path, **(content | change))  # a sound archive with the checksum of the old content
+    with pytest.raises(CheckpointError, match="wrong checksum"):
+        checkpoint_file.load(path)
+
+
 @pytest.mark.parametrize("damage", ["truncate", "flip", "zero", "empty", "folder", "text"])
 def test_damaged_newest_checkpoint_falls_back_with_a_warning(tmp_path, damage):
     older, newest = save(tmp_path, 1), save(tmp_path, 2)

@@ -12,7 +12,7 @@ from jobs import run, without
 from pg_mpi.config.command_line import parse_train
 from pg_mpi.config.errors import UsageError
 from pg_mpi.config.parsers import Parser, duration, integer, spans, updates_or_time
-from pg_mpi.config.settings import TrainConfig
+from pg_mpi.config.settings import FIELDS, TrainConfig
 from pg_mpi.files.run_folder import RunFolder
 
 
@@ -88,6 +88,13 @@ def test_errors_name_the_typed_argument(args, line):
     with pytest.raises(UsageError) as caught:
         parser().parse(args)
     assert str(caught.value) == line
+
+
+def test_settings_that_may_change_on_resume():
+    free = {name for name, field in FIELDS.items() if not field.metadata["identity"]}
+    budgets = {"total_timesteps", "max_walltime", "target_return", "expect_ranks", "min_ranks", "watchdog"}
+    output = {"checkpoint_every", "keep_checkpoints", "evaluate_every", "log_interval", "track", "trace"}
+    assert free == budgets | output | {"preset", "run_dir", "resume", "sync_check_every", "elastic"}
 
 
 def test_config_json_of_a_run_is_a_preset(tmp_path):

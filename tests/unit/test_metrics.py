@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -97,10 +98,19 @@ def test_progress_lines_in_a_batch_log_have_no_control_characters():
     stream = io.StringIO()
     progress = Progress(TrainConfig(log_interval=1000.0), float, live=False, stream=stream)
     progress.show(METRICS)
-    progress.show(METRICS)  # within the log interval: no second line
+    progress.show(METRICS | {"update": 8})  # within the log interval: no second line
     text = stream.getvalue()
     assert text.count("\n") == 1 and text.strip().isprintable()
     assert "4,321 steps/s" in text and "-20.25" in text and "12 games" in text
+
+
+def test_progress_lines_are_a_log_interval_apart():
+    stream = io.StringIO()
+    progress = Progress(TrainConfig(log_interval=1e-9), float, live=False, stream=stream)
+    for update in (7, 8, 8):
+        progress.show(METRICS | {"update": update})
+        time.sleep(0.001)
+    assert [line.split()[1] for line in stream.getvalue().splitlines()] == ["7", "8"]
 
 
 def test_live_progress_rewrites_one_line():

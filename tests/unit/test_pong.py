@@ -5,7 +5,9 @@ import pytest
 
 from pg_mpi.features.blob_inputs import DRIFTS, HALVES
 from pg_mpi.features.blobs import Blob
-from pg_mpi.features.pong import BOTTOM, SHAPE, TOP, course
+from pg_mpi.features.foreground import Scene
+from pg_mpi.features.pong import BOTTOM, SHAPE, TOP, Courses, course
+from pg_mpi.features.registry import OURS
 
 PADDLE = {"height": 32, "width": 4, "colour": 2}
 BALL = {"height": 4, "width": 2, "colour": 3}
@@ -40,6 +42,24 @@ def test_paths_are_followed_from_border_to_border():
         near = 0.5 + 1e-9  # offsets are rounded
         assert ends[size] - near <= abs(beside) <= ends[size + 1] + near and sign in (0, np.sign(beside))
     assert met > 500
+
+
+def test_courses_are_numbered_after_the_general_inputs():
+    """A ball that moves to the right, towards a paddle that is still, on screens of 210 rows."""
+    scene = Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8))
+    courses, general = Courses(scene), OURS["blobs"](scene)
+    screens = []
+    for x in (40, 44):
+        screen = np.zeros((210, 160), np.uint8)
+        screen[100:104, x : x + 2] = screen[90:106, 90:92] = 1
+        screens.append(screen)
+    assert np.array_equal(courses.start(screens[0]), general.start(screens[0])), "nothing moves yet"
+    observation, without = courses.step(screens[1]), general.step(screens[1])
+    ball, paddle = sorted(general.blobs, key=lambda blob: blob.x)
+    expected = general.size + course(ball, paddle)
+    assert observation.tolist() == [*without, expected] and expected < courses.size
+    again = Courses(scene)
+    assert again.restore(courses.state()).tolist() == observation.tolist()
 
 
 @pytest.mark.parametrize(("y", "offset"), [(200, 16), (210, 9)])  # none; and 9 to 11 half pixels above

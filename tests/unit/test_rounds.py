@@ -1,5 +1,7 @@
 """The length of rounds. A game that a round cuts continues in the next one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from pg_mpi.mpi.world import World
 from pg_mpi.run import factory
 from pg_mpi.run.elastic import BuddyCopies
 from pg_mpi.run.trainer import Trainer
+from scaling.model.virtual.world import Hub
 
 PONG = atari_spec.AtariSpec(Scene(np.zeros((1, 210, 160), np.uint8), np.zeros(256, np.uint8)), [0, 3, 4])
 SMALL = ["--hidden", "4", "--envs-per-rank", "2"]
@@ -158,3 +161,21 @@ def test_env_lost_with_its_copy_is_made_after_the_current_update(tmp_path, monke
     copies.own = {0: trainer.player.envs[0].state()}
     _, lost = copies.redistributed(trainer.player.envs, trainer._make_env)
     assert lost.index == 1 and lost.action_rng.random() == stream(0, ACTIONS, 1, update=1).random()
+
+
+def test_envs_of_failed_ranks_go_to_the_ranks_with_the_fewest():
+    """Env 6 has a copy on rank 2; that of env 7 is lost too."""
+    state = ({"emulator": np.zeros(1, np.uint8)}, {})
+    own = [{0: state, 1: state, 2: state}, {3: state}, {4: state, 5: state}]
+    restored = []
+
+    def make_env(index):
+        return SimpleNamespace(index=index, restore=lambda *_: restored.append(index))
+
+    def main(world):
+        copies = BuddyCopies(world, 8)
+        copies.own, copies.neighbours = dict(own[world.rank]), {6: state} if world.rank == 2 else {}
+        return [env.index for env in copies.redistributed([], make_env)]
+
+    assert Hub(3, lambda size: 0.0).run(main) == [[0, 1, 2], [3, 6, 7], [4, 5]]
+    assert sorted(restored) == list(range(7)), "env 7 begins a new game"
