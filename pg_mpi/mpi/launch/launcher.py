@@ -115,6 +115,10 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
     if job.returncode:
         kill_session(job.pid)
     errors.join(LAST_WORDS)
+    try:
+        (sys.stderr or io.StringIO()).flush()
+    except OSError:  # its reader has ended. Python would try again, and replace the exit code
+        sys.stderr = io.StringIO()
     if job.returncode < 0:
         return 128 - job.returncode
     if job.returncode == 0 and asked >= KILLS:
