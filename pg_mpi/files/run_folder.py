@@ -42,7 +42,7 @@ class RunFolder:
         return os.path.join(self.path, name)
 
     def make(self, name: str) -> str:
-        """Make a folder in the folder, if there is none; returns its path. Raises ``SystemFault``."""
+        """Make a subfolder, unless it exists; returns its path. Raises ``SystemFault``."""
         path = self.file(name)
         with writing(path):
             make_folder(path)

@@ -255,8 +255,7 @@ class Trainer:
 
     def _shrink(self, begun: float) -> None:
         world, learner = self._world, self.learner
-        lost = world.shrink()
-        self._losses.append((lost, world.size))
+        self._losses.append((world.shrink(), world.size))  # in this order: shrinking changes the size
         self.phases.clear()
         learner.restore(learner.kept)
         update = self.counters.update

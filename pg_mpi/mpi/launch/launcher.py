@@ -34,7 +34,6 @@ Imports only the standard library, because it runs before anything is installed.
 import argparse
 import contextlib
 import ctypes
-import io
 import math
 import os
 import signal
@@ -95,7 +94,7 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
     job = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=in_child
     )
-    errors = StreamCopy(cast(IO[bytes], job.stderr), sys.stderr.buffer if sys.stderr else io.BytesIO())
+    errors = StreamCopy(cast(IO[bytes], job.stderr), sys.stderr.buffer)
     asked, ranks_seen = 0, math.inf
     while job.poll() is None:
         received = _next_signal(awaited, CHECK_EVERY)
@@ -115,10 +114,6 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
     if job.returncode:
         kill_session(job.pid)
     errors.join(LAST_WORDS)
-    try:
-        (sys.stderr or io.StringIO()).flush()
-    except OSError:  # its reader has ended. Python would try again, and replace the exit code
-        sys.stderr = io.StringIO()
     if job.returncode < 0:
         return 128 - job.returncode
     if job.returncode == 0 and asked >= KILLS:
@@ -132,7 +127,7 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
 def _say(line: str) -> None:
     """Print to standard error, whose reader may have ended with the terminal or by the same Ctrl-C."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr or io.StringIO(), flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def _next_signal(awaited: set[signal.Signals], seconds: float) -> int | None:
@@ -158,6 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--system-mpi", action="store_true", help="check whether the machine's own MPI works here")
     parser.add_argument("job", nargs=argparse.REMAINDER, metavar="MODULE ...", help="the module and its flags")
     options = parser.parse_args(arguments)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 until the end; closed, as by 2>&-
     mpirun.set_environment()
     if options.system_mpi:
         return 0 if mpirun.system_mpi() else 1
