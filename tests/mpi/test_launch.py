@@ -57,7 +57,7 @@ class Job:
             self.launcher = subprocess.Popen(
                 [*command, "--", "rank_script", "--seed", "1"],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},  # as users run it
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,

@@ -1,8 +1,14 @@
 """``python -m pg_mpi.mpi.launch``: see ``launcher``."""
 
+import io
 import sys
 
 from pg_mpi.mpi.launch.launcher import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    try:
+        sys.stderr.flush()
+    except OSError:  # its reader has ended. Python would try again at exit, and exit with 120
+        sys.stderr = io.StringIO()
+    sys.exit(code)
