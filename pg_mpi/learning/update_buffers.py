@@ -65,7 +65,7 @@ class UpdateBuffers:
         policy.backward(self.theta, x, hidden, d_outputs, self.out)
         self.take_in()
         # A forward and a backward pass: three products, a multiplication and an addition each.
-        self.flops += 6 * policy.products(x, hidden, d_outputs.shape[1])
+        self.flops += 6 * policy.products(x)
 
     def take_in(self) -> None:
         """Add ``out`` to the buffer. Without ``exact`` there is one group, and ``out`` is the buffer."""

@@ -150,7 +150,7 @@ class CustomPolicy:
             raise RunError(f"{self._name}: backward gave {np.shape(gradient)}, and theta is {out.shape}")
         out[...] = gradient
 
-    def products(self, x: Any, hidden: None, outputs: int) -> int:
+    def products(self, x: Any) -> int:
         """Return the number of multiplications in the forward pass of a batch."""
         return int(x.shape[0]) * self.theta.size
 

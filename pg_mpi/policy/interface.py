@@ -74,7 +74,7 @@ class Policy(Protocol):
     def backward(self, theta: Floats, x: Any, hidden: Any, d_outputs: Floats, out: Floats) -> None:
         """Write the gradient of a loss into ``out``, shaped as ``theta``, from its derivative by the outputs."""
 
-    def products(self, x: Any, hidden: Any, outputs: int) -> int:
+    def products(self, x: Any) -> int:
         """Multiplications of a ``forward``."""
 
     def used_rows(self, x: Any) -> NDArray[np.uint8]:

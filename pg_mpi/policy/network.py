@@ -84,7 +84,7 @@ class SparseNetwork:
     def flops(self, steps: int, active: int) -> int:
         """Return the floating-point operations of ``steps`` forward passes with ``active`` inputs in all."""
         width, outputs = self.last.shape
-        return int(2 * active * width + 2 * steps * width * (outputs + 1))
+        return 2 * int(width) * (active + steps * int(outputs))
 
 
 def draw(logits: Sequence[float], uniform: float) -> tuple[int, float]:

@@ -158,9 +158,9 @@ class SparseMLP:
         d_bias[...] = d_units[:, : self.hidden].sum(axis=0)
         d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
 
-    def products(self, x: csr_matrix, hidden: Floats, outputs: int) -> int:
+    def products(self, x: csr_matrix) -> int:
         """Return the number of multiplications in the forward pass of a batch."""
-        return int(x.nnz) * self.width + hidden.size * (outputs + 1)
+        return self.width * (int(x.nnz) + int(x.shape[0]) * (self.actions + 1))
 
     # -- parameter rows of an update --------------------------------------------------------------------
 

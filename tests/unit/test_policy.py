@@ -41,6 +41,13 @@ def test_signed_inputs_are_plus_minus_one():
     np.testing.assert_allclose(learned[0], [logit, 0, 0], rtol=1e-12)
 
 
+def test_operations_of_a_batch_of_two():
+    """Of 3 hidden units, 2 logits and a value, so 6 units, each read by 3 outputs."""
+    policy = SparseMLP(5, 3, 2)
+    assert policy.products(policy.gathered(np.array([0, 3, 1, 4]), np.array([1, 3]))) == 4 * 6 + 2 * 6 * 3
+    assert policy.expand().flops(steps=2, active=4) == 2 * (4 * 6 + 2 * 6 * 3)
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_refreshed_network_equals_a_new_one(signed):
     rng = np.random.default_rng(4)
