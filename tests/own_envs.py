@@ -83,6 +83,12 @@ class BoxSpaces(Base):
         return super().step(action)
 
 
+class WidestBounds(BoxSpaces):
+    """The difference of the bounds is infinite."""
+
+    action_space = spaces.Box(-np.finfo(np.float32).max, np.finfo(np.float32).max, (1,))
+
+
 class TupleObservation(Base):
     observation_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3)))
 

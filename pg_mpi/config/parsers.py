@@ -74,7 +74,7 @@ def real(low: float = -math.inf, high: float = math.inf, open_low: bool = False)
 def duration(text: Any) -> float:
     """Parse ``[DAYS-]HH:MM:SS``, ``MM:SS``, ``90s``, ``10m``, ``2h`` or a number of seconds: seconds."""
     wanted = "a duration above zero such as 00:10:00 or 10m (or 1-12:00:00, or seconds)"
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
+    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:\.\d+)?)", str(text).strip())
     if unit := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(text).strip()):
         total = float(unit[1]) * {"s": 1, "m": 60, "h": 3600}[unit[2]]
     elif match:

@@ -212,7 +212,7 @@ FIELDS = {field.name: field for field in dataclasses.fields(TrainConfig)}
 
 
 def inapplicable(config: TrainConfig) -> dict[str, str]:
-    """The settings without effect on a run: the reason, by name."""
+    """The settings without effect, as far as the settings alone tell: the reason, by name."""
     return {name: why for name, field in FIELDS.items() if (why := _why_not(config, field.metadata["applies"]))}
 
 

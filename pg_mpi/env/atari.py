@@ -11,7 +11,7 @@ import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import CheckpointError, UsageError, one_line, reportable
+from pg_mpi.config.errors import CheckpointError, UsageError, described, one_line, reportable
 from pg_mpi.config.parsers import nearest
 
 FOR_TWO = {"combat", "joust", "maze_craze", "warlords"}  # two-player games: the ALE ends a process that loads one
@@ -166,4 +166,7 @@ class AtariGame:
             self._settle(ale_py.ALEState(state[1:]))
             return True
         except (SystemError, ValueError, RuntimeError, TypeError, IndexError) as error:
-            raise CheckpointError(f"the emulator refused its saved state: {error}") from None
+            raise CheckpointError(
+                "the emulator refused its saved state: resume with the version of ale-py that wrote it, or "
+                f"start a new run ({described(error)})"
+            ) from None

@@ -39,7 +39,7 @@ class GymEnv:
             self._low, self._high = (np.array(bound, spaces.dtype) for bound in (spaces.low, spaces.high))
             self._bounded = np.isfinite(self._low) & np.isfinite(self._high)
             low, high = np.where(self._bounded, self._low, -1.0), np.where(self._bounded, self._high, 1.0)
-            self._middle, self._reach = (high + low) / 2, (high - low) / 2
+            self._middle, self._reach = high / 2 + low / 2, high / 2 - low / 2  # without overflow
         self.draw_from(rng)
         self.reset()
         layers = env_state.plain(env) if kept and not self.own_state else []
@@ -85,7 +85,9 @@ class GymEnv:
                 raise ValueError(f"render() gave shape {picture.shape}")
             return np.ascontiguousarray(picture)
         except Exception as error:  # any: a renderer can fail in many ways
-            raise UsageError(f"{self._env_id} cannot be rendered: {one_line(error)}") from None
+            raise UsageError(
+                f"{self._env_id} cannot be rendered: its render() must return uint8 (height, width, 3); {described(error)}"
+            ) from None
 
     def state(self) -> bytes:
         """Return the state of the game as bytes, empty if it cannot be saved."""
@@ -104,7 +106,10 @@ class GymEnv:
         try:
             self._env.restore(state) if self.own_state else env_state.unpack(self._env, state)
         except Exception as error:  # any: neither the state nor the environment is trusted
-            raise CheckpointError(f"the environment refused its saved state ({described(error)})") from None
+            raise CheckpointError(
+                f"{self._env_id} refused its saved state: resume with the version that wrote it, or start a new run "
+                f"({described(error)})"
+            ) from None
         self._terminated = self._truncated = False
         return True
 

@@ -75,7 +75,7 @@ class BlobEncoder:
 def unpack(state: bytes, size: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
     """Unpack a state of the general features: blobs int16 (n, fields), observation int64 (m,). Raises ValueError."""
     fields = len(blobs.Blob._fields)
-    count = int(np.frombuffer(state[:4], dtype="<i4")[0])
+    count = int(np.frombuffer(state, "<i4", 1)[0])
     if not 0 <= count <= blobs.MOST_BLOBS:
         raise ValueError(f"invalid number of blobs: {count}")
     end = 4 + 2 * fields * count

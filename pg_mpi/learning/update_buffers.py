@@ -64,8 +64,7 @@ class UpdateBuffers:
         d_outputs[:, :-1], d_outputs[:, -1] = d_policy, d_values
         policy.backward(self.theta, x, hidden, d_outputs, self.out)
         self.take_in()
-        # A forward and a backward pass: three products, a multiplication and an addition each.
-        self.flops += 6 * policy.products(x)
+        self.flops += policy.operations(x)
 
     def take_in(self) -> None:
         """Add ``out`` to the buffer. Without ``exact`` there is one group, and ``out`` is the buffer."""

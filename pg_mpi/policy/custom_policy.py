@@ -111,10 +111,10 @@ class CustomPolicy:
 
     def _forward(self, x: Any) -> Floats:
         """Return the function's outputs. Raises ``RunError`` for a wrong shape."""
-        outputs: Floats = self._function.forward(x)
+        outputs: Floats = np.asarray(self._function.forward(x))
         wanted = x.shape[0], self.distribution.outputs + 1
-        if np.shape(outputs) != wanted:
-            raise RunError(f"{self._name}: forward gave {np.shape(outputs)}, not {wanted}")
+        if outputs.shape != wanted:
+            raise RunError(f"{self._name}: forward gave {outputs.shape}, not {wanted}")
         return outputs
 
     # -- learning ---------------------------------------------------------------------------------------
@@ -150,9 +150,9 @@ class CustomPolicy:
             raise RunError(f"{self._name}: backward gave {np.shape(gradient)}, and theta is {out.shape}")
         out[...] = gradient
 
-    def products(self, x: Any) -> int:
-        """Return the number of multiplications in the forward pass of a batch."""
-        return int(x.shape[0]) * self.theta.size
+    def operations(self, x: Any) -> int:
+        """Return the floating-point operations of ``forward`` and ``backward``, each parameter used three times."""
+        return 6 * int(x.shape[0]) * self.theta.size
 
     # -- parameter rows: none ---------------------------------------------------------------------------
 

@@ -74,8 +74,8 @@ class Policy(Protocol):
     def backward(self, theta: Floats, x: Any, hidden: Any, d_outputs: Floats, out: Floats) -> None:
         """Write the gradient of a loss into ``out``, shaped as ``theta``, from its derivative by the outputs."""
 
-    def products(self, x: Any) -> int:
-        """Multiplications of a ``forward``."""
+    def operations(self, x: Any) -> int:
+        """Floating-point operations of ``forward`` and ``backward``."""
 
     def used_rows(self, x: Any) -> NDArray[np.uint8]:
         """Which rows a batch uses: uint8 (rows,), 1 where used."""

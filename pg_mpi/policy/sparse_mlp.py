@@ -158,9 +158,9 @@ class SparseMLP:
         d_bias[...] = d_units[:, : self.hidden].sum(axis=0)
         d_head_bias[...] = d_outputs.sum(axis=0) @ self._spread.T
 
-    def products(self, x: csr_matrix) -> int:
-        """Return the number of multiplications in the forward pass of a batch."""
-        return self.width * (int(x.nnz) + int(x.shape[0]) * (self.actions + 1))
+    def operations(self, x: csr_matrix) -> int:
+        """Return the floating-point operations of ``forward`` and ``backward``. The inputs have no gradient."""
+        return 2 * self.width * (2 * int(x.nnz) + 3 * int(x.shape[0]) * (self.actions + 1))
 
     # -- parameter rows of an update --------------------------------------------------------------------
 

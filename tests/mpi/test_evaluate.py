@@ -80,7 +80,7 @@ def test_environment_is_rendered_if_it_can_be(tmp_path, monkeypatch, capsys):
     evaluated_here(capsys, "run", *own)
     assert next(imageio_ffmpeg.read_frames("game.gif"))["size"] == (20, 16)
     monkeypatch.delattr(own_envs.Drawn, "render")
-    with pytest.raises(UsageError, match="own_envs:Drawn cannot be rendered"):
+    with pytest.raises(UsageError, match=r"own_envs:Drawn cannot be rendered: its render\(\) must return"):
         evaluated_here(capsys, "run", *own)
 
 

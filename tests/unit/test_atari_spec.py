@@ -200,7 +200,7 @@ def test_crowded_screen_is_reported():
 
 
 def test_malformed_emulator_state_is_refused():
-    with pytest.raises(CheckpointError, match="refused its saved state"):
+    with pytest.raises(CheckpointError, match="refused its saved state: resume with the version of ale-py"):
         AtariGame("ALE/Pong-v5", np.random.default_rng(0)).restore(b"\x00" + b"nothing")
 
 

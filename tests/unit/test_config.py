@@ -48,6 +48,7 @@ def test_numbers_and_durations():
         (["--target-return", "nan"], "--target-return must be a finite number, not 'nan'"),
         (["--max-walltime", "0"], "--max-walltime must be a duration above zero"),
         (["--max-walltime", "soon"], "--max-walltime must be a duration"),
+        (["--max-walltime", "1-12:00"], "--max-walltime must be a duration above zero such as 00:10:00"),
         (["--tiles", "on"], "unknown argument --tiles (did you mean --actions?): see --help"),
         (["--hidden"], "argument --hidden: expected one argument"),
         (["extra"], "unknown argument extra"),

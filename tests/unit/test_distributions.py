@@ -122,6 +122,19 @@ class ShortGradient(MLP):
         return super().backward(d_outputs)[:-1]
 
 
+class ListOutputs(MLP):
+    """A policy whose outputs are nested lists."""
+
+    def forward(self, observations):
+        return super().forward(observations).tolist()
+
+
+def test_outputs_may_be_nested_lists():
+    policy, seen = custom_policy(ListOutputs(3, 2, 0, np.random.default_rng(8)), Categorical(2), 3), np.zeros(3)
+    assert len(policy.sample([seen], [np.random.default_rng(0)])) == 1
+    assert policy.forward(policy.theta, np.zeros((4, 3), np.float32))[0].shape == (4, 3)
+
+
 def test_gradient_or_outputs_of_wrong_shape_are_refused():
     rng = np.random.default_rng(7)
     policy = custom_policy(ShortGradient(3, 2, 0, rng), Categorical(2), 3)

@@ -165,6 +165,14 @@ def test_squash_brings_actions_within_the_bounds(squash, action, expected):
     np.testing.assert_allclose(game._env.received, expected, rtol=1e-6)
 
 
+def test_widest_bounds_do_not_overflow():
+    spec, config = spec_of(f"{MODULE}:WidestBounds")
+    game = spec.make_game(config, np.random.default_rng(0))
+    for action, expected in ((0.0, 0.0), (-1.0, -np.finfo(np.float32).max)):
+        game.step(np.array([action]))
+        assert game._env.received == [expected]
+
+
 def test_pendulum_actions_are_scaled_to_the_bounds():
     spec, config = spec_of("Pendulum-v1")
     game, env = spec.make_game(config, np.random.default_rng(0)), gymnasium.make("Pendulum-v1")
@@ -293,7 +301,7 @@ def test_random_actions_reach_the_bounds(squash, bound):
 )
 def test_malformed_environment_state_is_refused(state):
     spec, config = spec_of("CartPole-v1")
-    with pytest.raises(CheckpointError, match="refused its saved state"):
+    with pytest.raises(CheckpointError, match="CartPole-v1 refused its saved state: resume with the version"):
         spec.make_game(config, np.random.default_rng(0)).restore(state)
 
 

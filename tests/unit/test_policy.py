@@ -44,8 +44,10 @@ def test_signed_inputs_are_plus_minus_one():
 def test_operations_of_a_batch_of_two():
     """Of 3 hidden units, 2 logits and a value, so 6 units, each read by 3 outputs."""
     policy = SparseMLP(5, 3, 2)
-    assert policy.products(policy.gathered(np.array([0, 3, 1, 4]), np.array([1, 3]))) == 4 * 6 + 2 * 6 * 3
-    assert policy.expand().flops(steps=2, active=4) == 2 * (4 * 6 + 2 * 6 * 3)
+    first, last = 2 * 4 * 6, 2 * 2 * 6 * 3
+    assert policy.expand().flops(steps=2, active=4) == first + last
+    batch = policy.gathered(np.array([0, 3, 1, 4]), np.array([1, 3]))
+    assert policy.operations(batch) == first + last + (first + 2 * last)
 
 
 @pytest.mark.parametrize("signed", [False, True])
