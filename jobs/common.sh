@@ -1,18 +1,16 @@
 # shellcheck shell=bash disable=SC2154
 # What all job scripts share. docs/reference/environment.md lists the settings, from jobs/site.sh or from the environment.
 #
-# A script sets its first traps before it sources this, because a signal can come at any time. It also sources the part of
+# A script sets `home` and its first traps before it sources this: a signal can come at any time. It also sources the part of
 # its batch system (slurm.sh, pbs.sh, sge.sh, lsf.sh, flux.sh), which sets `ranks` and `id`, and defines `time_limit`,
 # `run_again` and, where they differ from those below, `choose_launcher` and `to_all_nodes`.
 
 FINISHED=0 USAGE=2 AGAIN=75
 
-home=${PG_MPI_HOME:-${SLURM_SUBMIT_DIR:-${PBS_O_WORKDIR:-${LS_SUBCWD:-${SGE_O_WORKDIR:-$PWD}}}}}
 # shellcheck source=/dev/null
 if [ -f "$home/jobs/site.sh" ]; then . "$home/jobs/site.sh"; fi
 python=${PG_MPI_PYTHON:-$home/.venv/bin/python}
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
-export MKL_NUM_THREADS=${MKL_NUM_THREADS:-1} PMIX_SECURITY_MODE=${PMIX_SECURITY_MODE:-native}
+export PMIX_SECURITY_MODE=${PMIX_SECURITY_MODE:-native}
 case :${PYTHONPATH:-}: in *:"$home":*) ;; *) export PYTHONPATH=$home${PYTHONPATH:+:$PYTHONPATH} ;; esac
 asked=${asked:-} child='' deaf='' staged='' unstaged='' launcher=${PG_MPI_LAUNCHER:-auto} lead=${PG_MPI_LEAD:-60}
 
@@ -116,7 +114,7 @@ await_requeue() {
 }
 
 # Every checkpoint of a run, or of a study's trials, the oldest first.
-saved() { find "$1" -name 'step-*.npz' 2>/dev/null | sort; }
+saved() { find -H "$1" -name 'step-*.npz' 2>/dev/null | sort; }
 
 # Choose a launcher, stage the environment and run the doctor, the last two on request.
 prepare() {
@@ -135,7 +133,8 @@ prepare() {
 # no, whether this one did. A job that was ended before its time (cancelled, preempted, requeued) does not ask: its owner
 # or the batch system decides.
 go_on_later() {
-    local left stalls=0 count=$1/stalls${SPACE:+-$id}  # the tasks of a study have one folder, and a count each
+    local left stalls=0 count=$1/stalls
+    if [ "$module" = pg_mpi.tune ]; then count+=-$id; fi  # the tasks of a study have one folder
     if [ "$2" = no ]; then
         read -r stalls 2>/dev/null <"$count"
         [[ $stalls =~ ^[0-9]{1,9}$ ]] || stalls=0  # arithmetic would run a command that the file holds
@@ -200,16 +199,16 @@ until_done() {
 
 # Measure steps/s on 1, 2, 4 ... and all ranks. A sweep that was stopped measures what is missing when it is run again.
 sweep() {
-    local counts='' n code before progress=yes
+    local counts='' n code before module=scaling.sweep progress=yes
     export PG_MPI_SWEEP=${PG_MPI_SWEEP:-runs/sweep-$id}  # a successor has another id
     for ((n = 1; n < ranks; n *= 2)); do counts+=$n,; done
     prepare ", results in $PG_MPI_SWEEP"
-    before=$(find "$PG_MPI_SWEEP" -name 'ranks-*.json' 2>/dev/null)
-    run "$python" -m scaling.sweep --ranks "$counts$ranks" --launcher "$launcher" --out "$PG_MPI_SWEEP" "$@"
+    before=$(find -H "$PG_MPI_SWEEP" -name 'ranks-*.json' 2>/dev/null)
+    run "$python" -m "$module" --ranks "$counts$ranks" --launcher "$launcher" --out "$PG_MPI_SWEEP" "$@"
     code=$?
     unstage
     if [ -n "$asked" ]; then
-        if [ "$(find "$PG_MPI_SWEEP" -name 'ranks-*.json' 2>/dev/null)" = "$before" ]; then progress=no; fi
+        if [ "$(find -H "$PG_MPI_SWEEP" -name 'ranks-*.json' 2>/dev/null)" = "$before" ]; then progress=no; fi
         go_on_later "$PG_MPI_SWEEP" "$progress"
     fi
     exit "$code"

@@ -12,6 +12,7 @@ stage() {
         return 1
     }
     name=pg_mpi-$id-$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')  # of this start alone, and unpredictable
+    given_commit=${PG_MPI_COMMIT:-}
     PG_MPI_COMMIT=$("$python" -c 'from pg_mpi.files.provenance import commit_of_source as c; print(c() or "")') || return
     export PG_MPI_COMMIT
     pack=$PWD/$name.tar unstaged=$python unstaged_path=$PYTHONPATH staged=$PG_MPI_STAGE/$name
@@ -35,7 +36,8 @@ unstage() {
     staged=''
     left=$(seconds_left)
     python=$unstaged PYTHONPATH=$unstaged_path
-    unset PG_MPI_COMMIT  # a successor inherits the environment, and the source may have changed by then
+    # a successor inherits the environment, and the source may have changed by then
+    if [ -n "$given_commit" ]; then PG_MPI_COMMIT=$given_commit; else unset PG_MPI_COMMIT; fi
     bound="timeout -k 5 $(((${left:-600} + 1) / 2))" on_all_ranks jobs.unpack --remove "$folder" ||
         say "$folder may remain on some nodes"
 }

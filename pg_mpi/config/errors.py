@@ -20,7 +20,7 @@ MAY_PASS = frozenset(
     (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT, errno.ENOLCK)
 )
 #: Further error numbers of which the reason and the path are all that a user needs to know.
-REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
+REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.EPIPE))
 #: Error numbers that an unsuitable path causes: exit code 2 if the user gave it.
 UNSUITABLE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP))
 

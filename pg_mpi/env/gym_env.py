@@ -86,7 +86,8 @@ class GymEnv:
             return np.ascontiguousarray(picture)
         except Exception as error:  # any: a renderer can fail in many ways
             raise UsageError(
-                f"{self._env_id} cannot be rendered: its render() must return uint8 (height, width, 3); {described(error)}"
+                f"{self._env_id} cannot be rendered: its render() must return uint8 (height, width, 3) "
+                f"({described(error)})"
             ) from None
 
     def state(self) -> bytes:

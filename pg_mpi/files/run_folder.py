@@ -119,4 +119,6 @@ class RunFolder:
 
 def output_of(folder: str | None) -> TextIO:
     """Open a folder's output.txt to append to; without a folder, ``os.devnull``."""
-    return open(os.path.join(folder, "output.txt") if folder else os.devnull, "a", encoding="utf-8")
+    return open(
+        os.path.join(folder, "output.txt") if folder else os.devnull, "a", encoding="utf-8", errors="backslashreplace"
+    )

@@ -55,7 +55,8 @@ def answer_help(parser: Callable[[], Parser], argv: list[str]) -> None:
     """Print ``--help`` or ``--version``, if asked, in the launcher's first process, without MPI, and end all."""
 
     def answer(argv: list[str]) -> int:
-        parser().parse(argv)
+        with contextlib.suppress(SystemExit):  # of argparse; ``run_alone`` ends the process
+            parser().parse(argv)
         return 0
 
     if {"-h", "--help", "--version"} & set(argv):

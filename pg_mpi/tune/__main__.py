@@ -153,9 +153,9 @@ def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -
     facts = facts_of(command_line("pg_mpi.tune", argv)) | {"ranks": ranks}
     rows: list[study.Row] = board.close(functools.partial(preset_of, plan), facts)
     if stopped:
-        print("stopped: run the same command again to resume", flush=True)
+        board.say("stopped: run the same command again to resume")
     if plan.args.json:
-        print(json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]}), flush=True)
+        board.say(json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]}))
     if stopped:
         return RUN_AGAIN
     why = next((row.why for row in reversed(rows) if row.why), "all were pruned")

@@ -1,5 +1,6 @@
 """Progress lines and result files of a study, on rank 0."""
 
+import contextlib
 import itertools
 import shlex
 import sys
@@ -38,8 +39,8 @@ class Board:
         self._study, self._trials, self._next = study, trials, 0.0
         self._stream = sys.stdout  # which trials redirect
         self._told = {row.slot for row in study.rows() if row.state != "running"}
-        self._say(f"{trials} trials in {study.folder}, of which {len(self._told)} are over")
-        self._say(f"{'trial':>5}  {'state':<9}{'score':>8}   settings")
+        self.say(f"{trials} trials in {study.folder}, of which {len(self._told)} are over")
+        self.say(f"{'trial':>5}  {'state':<9}{'score':>8}   settings")
 
     def refresh(self) -> None:
         """Print new results, at most every ``EVERY`` seconds."""
@@ -49,10 +50,12 @@ class Board:
         for row in self._study.rows():
             if row.state != "running" and row.slot not in self._told:
                 self._told.add(row.slot)
-                self._say(line_of(row))
+                self.say(line_of(row))
 
-    def _say(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+    def say(self, line: str) -> None:
+        """Print a line. Its reader may have left, by the Ctrl-C that stops the study."""
+        with contextlib.suppress(OSError):
+            print(line, file=self._stream, flush=True)
 
     def close(self, preset: Callable[[dict[str, Any]], dict[str, Any]], facts: dict[str, Any]) -> list[Row]:
         """Write trials.csv and, if a trial is complete, best.json and study.png; return the rows.
@@ -75,10 +78,10 @@ class Board:
             write_json(f"{folder}/best.json", settings)
             named = [(flag(name), value) for name, value in settings.items() if names_foreign_code(name, value)]
             words = ["--preset", f"{folder}/best.json", *itertools.chain(*named)]
-            self._say(f"best: trial {best.slot}, {best.score:+.2f}: {settings_of(best.params)}")
-            self._say(f"train with it: python -m pg_mpi.train {shlex.join(words)}")
+            self.say(f"best: trial {best.slot}, {best.score:+.2f}: {settings_of(best.params)}")
+            self.say(f"train with it: python -m pg_mpi.train {shlex.join(words)}")
             drawn = picture(pictures.draw_study, f"{folder}/study.png", rows, self._study.dimensions)
-            self._say(f"written: {folder}/trials.csv, {folder}/best.json{', ' + drawn if drawn else ''}")
+            self.say(f"written: {folder}/trials.csv, {folder}/best.json{', ' + drawn if drawn else ''}")
         if len(over) >= self._trials:
             write_json(f"{folder}/DONE", {"trials": len(over), "complete": len(complete)})
         return rows

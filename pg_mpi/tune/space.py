@@ -68,7 +68,8 @@ def _options(where: str, name: str, table: Any) -> Options:
         return {"choices": values}
     log, step = table.get("log", False), table.get("step")
     low, high = values
-    if not all(type(number) in (int, float) for number in (low, high, step or 1)) or type(log) is not bool:
+    numbers = [low, high] if step is None else [low, high, step]
+    if not all(type(number) in (int, float) for number in numbers) or type(log) is not bool:
         raise UsageError(f"{where}: low, high and step must be numbers, and log true or false")
     if type(low) is int and step is not None:
         table["step"] = checked(integer(), step, f"{where}: step")

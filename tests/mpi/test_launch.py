@@ -151,6 +151,18 @@ def test_interrupt_stops_the_ranks_when_nobody_reads_standard_error(tmp_path: Pa
         assert run.output.read_text().count("saved\n") == 2
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_code_of_a_checkpoint_remains_when_nobody_reads_the_output(tmp_path: Path, unbuffered: str) -> None:
+    (tmp_path / "exits.py").write_text("import sys; sys.exit(75)")
+    line = [sys.executable, "-m", "pg_mpi.mpi.launch", "-n", "1", "--again", "make train", "exits"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    with unread_pipe() as output:
+        ended = subprocess.run(
+            line, cwd=tmp_path, env=environment, stdout=output, stderr=subprocess.PIPE, timeout=LIMIT
+        )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_runs_more_ranks_than_hardware_threads(tmp_path: Path) -> None:
     ranks = mpirun.usable_threads() + 1
     with job(tmp_path, STOPPING_RANK, ranks=ranks) as run:

@@ -108,6 +108,7 @@ def test_output_that_cannot_be_written_ends_the_run_with_its_exit_code(tmp_path)
     assert run(["sh", "-c", f"{shlex.join(line)} >/dev/full 2>&1"], tmp_path).returncode == 75
     lost = run(["sh", "-c", f"{shlex.join([*line, '--dry-run'])} >/dev/full"], tmp_path, code=75, PYTHONUNBUFFERED="")
     assert "No space left on device" in one_line(lost)
+    run(["sh", "-c", f"{shlex.join([*line, '--version'])} >/dev/full"], tmp_path, code=75, PYTHONUNBUFFERED="")
     run(["sh", "-c", f"{shlex.join([*line, '--help'])} >&-"], tmp_path, code=0)
     left = run(["bash", "-c", f"{shlex.join(line)} | head -n 1; exit ${{PIPESTATUS[0]}}"], tmp_path, code=1)
     assert "Broken pipe" in one_line(left)

@@ -1,8 +1,11 @@
 """Studies of concurrent trials under MPI: trials that complete, fail, are killed and are resumed."""
 
+import errno
+import io
 import json
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -22,6 +25,7 @@ from jobs import (
 )
 
 from pg_mpi.tune.__main__ import _plan
+from pg_mpi.tune.board import Board
 from pg_mpi.tune.study import Study
 
 #: Short games, so that trials have scores after a second.
@@ -181,6 +185,23 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
     assert [row.score for row in again.rows()] == [1.5, 1.5, 2.5] and torn not in path.read_bytes()
 
 
+class Unread(io.StringIO):
+    """A stream whose reader has ended."""
+
+    def write(self, text):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_results_are_written_when_nobody_reads_the_progress(tmp_path, monkeypatch):
+    study = Study(str(tmp_path / "tune.journal"), {"gamma": {"low": 0.9, "high": 0.99}}, 1, 0)
+    monkeypatch.setattr(sys, "stdout", Unread())
+    board = Board(study, 1)
+    study.next_task()
+    study.tell("complete", 1.5)
+    board.close(dict, {})
+    assert {"trials.csv", "best.json", "DONE"} <= set(os.listdir(study.folder))
+
+
 @pytest.mark.parametrize(
     "space, args, message",
     [
@@ -191,6 +212,7 @@ def test_journal_with_a_torn_last_line_is_continued(tmp_path):
         ("[learning_rat]\nchoices = [1]\n", [], "no setting of pg_mpi.train (did you mean learning_rate?)"),
         ("[hidden]\nlow = 64\nhigh = 8\n", [], "low must be below high"),
         ("[hidden]\nlow = 8\nhigh = 32\nstep = 0.5\n", [], "step must be a whole number"),
+        ('[hidden]\nlow = 8\nhigh = 32\nstep = ""\n', [], "low, high and step must be numbers"),
         (SPACE, ["--env-id", "ALE/Pongg-v5"], "did you mean ALE/Pong-v5?"),
         (SPACE, ["--preset", "preset.json"], "--total-timesteps does not apply here"),
         ("[hidden]\nlow = 8\n", [], "must have choices, or low and high"),

@@ -16,9 +16,12 @@ ROOT = Path(__file__).parents[2]
 def bash(function, script, cwd):
     """Run a script with one function of jobs/common.sh and stubs of those that it calls."""
     common = (ROOT / "jobs" / "common.sh").read_text()
-    definition = re.search(rf"^{function}\(\) {{\n.*?^}}$", common, re.MULTILINE | re.DOTALL)[0]
+    definition = re.search(rf"^{function}\(\) {{.*? }}$|^{function}\(\) {{\n.*?^}}$", common, re.MULTILINE | re.DOTALL)[
+        0
+    ]
     stubs = (
-        "AGAIN=75 lead=60 asked= SPACE= id=7; say() { echo $*; }; fail() { echo $*; exit 2; }; seconds_left() { :; }\n"
+        "AGAIN=75 lead=60 asked= module=pg_mpi.train id=7 SPACE=exported\n"
+        "say() { echo $*; }; fail() { echo $*; exit 2; }; seconds_left() { :; }\n"
     )
     line = ["bash", "-c", f"{stubs} run_again() {{ echo run again; }}\n{definition}\n{script}"]
     return subprocess.run(line, cwd=cwd, capture_output=True, text=True)
@@ -63,6 +66,18 @@ def test_starts_that_cannot_be_counted_end_unless_they_make_progress(tmp_path):
     result = bash("go_on_later", "go_on_later file/run no", tmp_path)
     assert result.returncode == 1 and "starts without progress cannot be counted in file/run" in result.stdout
     assert bash("go_on_later", "go_on_later file/run yes", tmp_path).stdout.endswith("run again\n")
+
+
+def test_tasks_of_a_study_count_their_own_stalls(tmp_path):
+    bash("go_on_later", "module=pg_mpi.tune; go_on_later . no", tmp_path)
+    assert os.listdir(tmp_path) == ["stalls-7"]
+
+
+def test_checkpoints_are_found_in_a_linked_folder(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "step-000000000010.npz").touch()
+    (tmp_path / "run").symlink_to("disk")
+    assert bash("saved", "saved run", tmp_path).stdout == "run/step-000000000010.npz\n"
 
 
 @pytest.fixture

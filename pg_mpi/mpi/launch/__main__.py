@@ -7,8 +7,9 @@ from pg_mpi.mpi.launch.launcher import main
 
 if __name__ == "__main__":
     code = main()
-    try:
-        sys.stderr.flush()
-    except OSError:  # its reader has ended. Python would try again at exit, and exit with 120
-        sys.stderr = io.StringIO()
+    for name in ("stdout", "stderr"):
+        try:
+            print(end="", file=getattr(sys, name), flush=True)
+        except OSError:  # its reader has ended. Python would try again at exit, and exit with 120
+            setattr(sys, name, io.StringIO())
     sys.exit(code)

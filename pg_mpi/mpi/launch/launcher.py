@@ -41,7 +41,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TextIO, cast
 
 from pg_mpi.config.errors import RUN_AGAIN, RunError, UsageError
 from pg_mpi.mpi.launch import mpirun
@@ -119,15 +119,15 @@ def run(command: list[str], needs_local_ranks: bool = True, again: str | None = 
     if job.returncode == 0 and asked >= KILLS:
         return 128 + signal.SIGTERM  # a killed mpirun of MPICH 4 exits with 0
     if job.returncode == RUN_AGAIN and again and not errors.failed:
-        print(f"stopped with a checkpoint; run again to resume: {again}")
+        _say(f"stopped with a checkpoint; run again to resume: {again}", sys.stdout)
         return 0
     return job.returncode
 
 
-def _say(line: str) -> None:
-    """Print to standard error, whose reader may have ended with the terminal or by the same Ctrl-C."""
+def _say(line: str, stream: TextIO | None = None) -> None:
+    """Print to standard error or ``stream``, whose reader may have ended with the terminal or by the same Ctrl-C."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(line, file=stream or sys.stderr, flush=True)
 
 
 def _next_signal(awaited: set[signal.Signals], seconds: float) -> int | None:
@@ -170,3 +170,5 @@ def main(arguments: list[str] | None = None) -> int:
     except (UsageError, RunError) as error:
         _say(f"pg_mpi: error: {error}")
         return error.code
+    except KeyboardInterrupt:  # before mpirun has started
+        return 128 + signal.SIGINT
