@@ -63,13 +63,14 @@ def main(argv):
     facts = cli.claim(args.out, FILE, "scaling.benchmark", argv)
     record = {"benchmark": VERSION, "size": args.size, "ranks": ranks, "case": CASE, "launcher": args.launcher}
     record |= {"job": job_facts(), "nodes": allocated_nodes(), **facts}
+    failure = None
     try:
         record["doctor"] = examine(ranks, args.launcher)
         record["digests"] = digests(ranks, args.launcher)
         record |= measure(ranks, args.launcher)
-        reason = fault(record)
-    except RunError as error:
-        reason = one_line(error)
+    except (RunError, UsageError) as error:  # a fault that the doctor has found may be its cause
+        failure = one_line(error)
+    reason = fault(record) or failure
     record |= {"valid": reason is None, "reason": reason}
     cli.write_result(args, "benchmark", line_of(record), record, saved=record)
     return int(reason is not None)
@@ -85,10 +86,10 @@ def line_of(record):
 
 def fault(record):
     """Why a measurement is invalid; None if it is valid."""
-    faults = [finding for finding in record["doctor"]["findings"] if finding["fault"]]
+    faults = [finding for finding in record.get("doctor", {}).get("findings", []) if finding["fault"]]
     if faults:
         return f"the doctor finds a fault: {faults[0]['name']}: {faults[0]['text']}"
-    if len(set(record["digests"].values())) > 1:
+    if len(set(record.get("digests", {}).values())) > 1:
         found = ", ".join(f"{digest:08x} on {ranks}" for ranks, digest in record["digests"].items())
         return f"a reproducible training has other weights on another number of ranks: {found}"
     return None

@@ -13,6 +13,7 @@ from pg_mpi.config.errors import UsageError, counted
 from pg_mpi.config.parsers import choice, integer
 from pg_mpi.files.atomic_file import write_json
 from pg_mpi.files.csv_table import make_folder
+from pg_mpi.files.provenance import utc
 from pg_mpi.mpi.launch.mpirun import start_command, usable_cores
 from scaling import cli
 from scaling.measure import efficiency, timed_run
@@ -123,7 +124,7 @@ def measure(args, facts):
             with timed_run.reported(failed, ranks, counted(ranks, "rank")):
                 with timed_run.trained(ranks, flags, length, args.launcher, args.nodes, keep=kept) as run:
                     result = timed_run.measured(timed_run.read_metrics(run), args.warmup)
-                write_json(str(place), {"repeat": repeat, **result, "stolen": _share(before), **facts})
+                write_json(str(place), {"repeat": repeat, **result, "stolen": _share(before), **facts, "time": utc()})
     return failed
 
 

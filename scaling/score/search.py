@@ -3,8 +3,8 @@
     python -m scaling.score.search SETTINGS.json --seeds 0-2 --steps 5e5 --out RESULTS.jsonl
 
 SETTINGS.json holds {"common": "flags of pg_mpi.train", "try": {"name": "more flags", ...}}. By default every run is a
-single process with ``--envs-per-rank`` envs, one per core. Such runs share the machine, so compare them by steps, not
-by seconds. With ``--ranks N`` the runs take turns, alone on the machine, on N ranks each, and their seconds, start-up
+single process with ``--envs-per-rank`` envs, one per hardware thread. Such runs share the machine, so compare them by
+steps, not by seconds. With ``--ranks N`` the runs take turns, alone on the machine, on N ranks each, and their seconds, start-up
 included, can be compared too. RESULTS.jsonl receives one line per run with its flags, commit and curve; existing runs
 are not repeated. ``--table`` prints them, ``--picture`` draws them.
 """
@@ -159,9 +159,8 @@ class Run:
     def result(self):
         """The job with its summary. Raises ``RunError`` if it failed."""
         with self._folder as folder:
-            code, timed = self.process.returncode, "--max-walltime" in self.job["flags"]
-            output = Path(folder, "output").read_text(encoding="utf-8", errors="replace")
-            if code and not (timed and timed_run.WHOLE in output):
+            code, output = self.process.returncode, Path(folder, "output").read_text(encoding="utf-8", errors="replace")
+            if code and timed_run.WHOLE not in output:
                 raise timed_run.failure(code, output[-2000:])
             result = summary(Path(folder, "run"))
             return self.job | result | {"command": result["command"].replace(f"{folder}/", "")}

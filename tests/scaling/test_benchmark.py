@@ -6,6 +6,7 @@ import sys
 import pytest
 from jobs import refusal, run
 
+from pg_mpi.config.errors import UsageError
 from scaling import benchmark
 
 RECORD = {"size": "node", "ranks": 2, "steps_per_s": 4312.4, "reason": None}
@@ -42,6 +43,21 @@ def test_invalid_result_has_a_reason_and_no_number(change, reason):
     record["reason"] = benchmark.fault(record)
     assert reason in record["reason"]
     assert benchmark.line_of(record) == f"INVALID: {record['reason']}" and "4,312" not in benchmark.line_of(record)
+
+
+def test_failed_training_is_invalid_with_the_fault_that_caused_it(tmp_path, monkeypatch):
+    """As where every process is a job of its own: the doctor says so, and the trainer refuses one rank of two."""
+    findings = []
+    monkeypatch.setattr(benchmark, "examine", lambda *args: {"findings": findings})
+
+    def digests(ranks, launcher):
+        raise UsageError("--expect-ranks 2, but MPI gives 1")
+
+    monkeypatch.setattr(benchmark, "digests", digests)
+    for name, reason in (("first", "--expect-ranks 2, but MPI gives 1"), ("second", "the doctor finds a fault: busy")):
+        assert benchmark.main(["machine", "--ranks", "2", "--out", str(tmp_path / name)]) == 1
+        assert json.loads((tmp_path / name / "benchmark.json").read_text())["reason"].startswith(reason)
+        findings.append(BUSY)
 
 
 def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch):

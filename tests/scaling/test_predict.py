@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from jobs import SMALL, command, printed, refusal, run, tool
 
+from pg_mpi.config.errors import UsageError
 from scaling.model.exchange import Network, allreduce
 from scaling.model.predict import probe
-from scaling.model.predict.__main__ import main
+from scaling.model.predict.__main__ import main, networks_of
 from scaling.model.predict.measured import Costs, Table, crowded, levelled
 from scaling.model.predict.model import SMALL as SMALL_EXCHANGES
 from scaling.model.predict.model import lengths, predict, taking_turns
@@ -91,6 +92,28 @@ def test_ranks_of_a_node_divide_the_step_and_share_its_memory():
 )
 def test_ranks_on_shared_cores_take_turns(cores, yields, finished):
     assert taking_turns(np.array([5.0, 1.0, 1.0, 2.0]), cores, yields).tolist() == finished
+
+
+@pytest.mark.parametrize(
+    ("hosts", "node", "memory"), [("aa", 2, 40.0), ("aa", 128, None), ("ab", 1, 20.0), ("ab", 2, None)]
+)
+def test_memory_is_that_of_a_doctor_on_all_ranks_of_a_node(tmp_path, hosts, node, memory):
+    path = write_report(tmp_path, hosts)
+    (inside, between), found = networks_of(f"doctor={path}", node)
+    assert found == memory and (inside == between) == (hosts == "aa")
+
+
+def test_doctor_on_several_ranks_of_several_hosts_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="start the doctor with one rank on each host"):
+        networks_of(f"doctor={write_report(tmp_path, 'aabb')}", 2)
+
+
+def write_report(folder, hosts):
+    """Write a report of the doctor with a rank on each of ``hosts``, and return its path."""
+    report = {"ranks": [{"host": host} for host in hosts], "memory_gb_s": {"alone": 25.0, "together": 20.0}}
+    report["allreduce_s"] = {"8": 2e-6, "65536": 3e-5, "1048576": 4e-4, "4194304": 2e-3}
+    (folder / "doctor.json").write_text(json.dumps(report))
+    return folder / "doctor.json"
 
 
 def test_network_time_is_that_of_all_allreduces():

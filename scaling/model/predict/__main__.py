@@ -26,8 +26,8 @@ def parser():
         "scaling.model.predict",
         "Predict steps/s, waiting and node hours on N ranks from the metrics of one real run (game "
         "lengths, cost of a step, a sample and an exchanged byte) and a model of the network.",
-        f"Networks: {', '.join(exchange.NAMED)}, or doctor=FILE with "
-        "the last line of pg_mpi.doctor --json on several ranks, which knows the memory too. "
+        f"Networks: {', '.join(exchange.NAMED)}, or doctor=FILE with the last line of pg_mpi.doctor --json: on one "
+        "rank of each of several hosts, or on all ranks of one, which tells its memory too. "
         "--sweep compares with its measured speeds.",
     )
     source = p.add_mutually_exclusive_group(required=True)
@@ -35,9 +35,15 @@ def parser():
     source.add_argument("--sweep", metavar="FOLDER", help="a sweep with --keep: predict from each run on --base ranks")
     cli.add_option(p, "--base", "N", integer(), "ranks of the sweep's runs to predict from", 1)
     cli.add_option(p, "--ranks", "N,N", cli.counts, "numbers of ranks (default: 1 to a million)")
-    cli.add_option(p, "--network", "NAME", None, "network between nodes", "memory")
+    cli.add_option(p, "--network", "NAME", None, "network between nodes", "infiniband-hdr")
     cli.add_option(p, "--ranks-per-node", "P", integer(), "ranks that share a node and its link", 128)
-    cli.add_option(p, "--memory", "G", cli.positive, f"GB/s of a node's memory (default: the doctor's, or {MEMORY:g})")
+    cli.add_option(
+        p,
+        "--memory",
+        "G",
+        cli.positive,
+        f"GB/s of a node's memory (default: of a doctor on as many ranks, or {MEMORY:g})",
+    )
     cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
     cli.add_option(p, "--warmup", "S", real(0), "seconds excluded at the start", 5)
     return cli.add_shared(p, "also write predict.csv, predict.json and predict.png there")
@@ -46,7 +52,7 @@ def parser():
 def main(argv):
     """Predict and report. Returns the exit code."""
     args = parser().parse(argv)
-    runs, (networks, memory) = runs_of(args), networks_of(args.network)
+    runs, (networks, memory) = runs_of(args), networks_of(args.network, args.ranks_per_node)
     memory = args.memory or memory or MEMORY
     measured = _measured(os.path.join(args.sweep, "sweep.csv")) if args.sweep else {}
     costs = [read_costs(run, args.warmup) for run in runs]
@@ -81,11 +87,11 @@ def runs_of(args):
     return runs
 
 
-def networks_of(words):
-    """The ``Network`` in a node and the one between nodes, and the GB/s of a node's memory or None.
+def networks_of(words, node):
+    """The ``Network`` in a node of ``node`` ranks and the one between nodes, and the GB/s of a node's memory or None.
 
-    By name, or from a doctor's report. A report of ranks on one host describes its memory, and is then used
-    for both networks. Raises ``UsageError``.
+    By name, or from a doctor's report. One of ranks on one host is used for both networks, and fewer ranks than
+    ``node`` do not tell what all of them get from the memory. Raises ``UsageError``.
     """
     if not words.startswith("doctor="):
         return (exchange.NAMED["memory"], exchange.NAMED[checked(exchange.named, words, "--network")]), None
@@ -96,12 +102,15 @@ def networks_of(words):
         found = exchange.fitted(len(report["ranks"]), seconds)
         hosts = len({rank["host"] for rank in report["ranks"]})
         memory = float(report["memory_gb_s"]["together"]) * len(report["ranks"]) / hosts
-        return (found if hosts == 1 else exchange.NAMED["memory"], found), memory
+        per_host = len(report["ranks"]) / hosts
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(
             f"{path} is not a report of the doctor on several ranks: give --network doctor=doctor.json, written by "
             "mpirun -n 2 python -m pg_mpi.doctor --json > doctor.json"
         ) from None
+    if hosts > 1 and per_host > 1:
+        raise UsageError(f"{path} mixes a network with its hosts' memory: start the doctor with one rank on each host")
+    return (found if hosts == 1 else exchange.NAMED["memory"], found), memory if per_host >= node else None
 
 
 def _measured(path):

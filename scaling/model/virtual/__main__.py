@@ -48,8 +48,9 @@ def main(argv):
     config, _ = cli.check_training(words, *args.ranks)
     make_folder(args.out)
     same = {"network": args.network, "ranks_per_node": args.ranks_per_node, "words": words, "target": args.target}
-    same["settings"] = config.identity()
-    facts = same | cli.facts("scaling.model.virtual", argv)
+    facts = cli.facts("scaling.model.virtual", argv)
+    same |= {"settings": config.identity(), "cpu": facts["cpu"]}
+    facts |= same
     # checkpoints do not store the network, so a run could resume with another one
     if not cli.read_parts(args.out, same, "*.json"):
         write_json(f"{args.out}/settings.json", facts)
