@@ -4,9 +4,9 @@
 
 SETTINGS.json holds {"common": "flags of pg_mpi.train", "try": {"name": "more flags", ...}}. By default every run is a
 single process with ``--envs-per-rank`` envs, one per hardware thread. Such runs share the machine, so compare them by
-steps, not by seconds. With ``--ranks N`` the runs take turns, alone on the machine, on N ranks each, and their seconds, start-up
-included, can be compared too. RESULTS.jsonl receives one line per run with its flags, commit and curve; existing runs
-are not repeated. ``--table`` prints them, ``--picture`` draws them.
+steps, not by seconds. With ``--ranks N`` the runs take turns, alone on the machine, on N ranks each, and their seconds,
+start-up included, can be compared too. RESULTS.jsonl receives one line per run with its flags, commit and curve;
+existing runs are not repeated. ``--table`` prints them, ``--picture`` draws them.
 """
 
 import json
