@@ -27,28 +27,34 @@ pg-mpi COMMAND --help describes each. python -m pg_mpi.COMMAND is the same
 (python -m scaling.benchmark)."""
 
 
-def main() -> int:
-    """Run a command of the command line; returns the exit code."""
+def main() -> None:
+    """Run a command of the command line."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in COMMANDS:
         module = "scaling.benchmark" if name == "benchmark" else f"pg_mpi.{name}"
         sys.argv = [module, *sys.argv[2:]]
         sys.path.insert(0, os.getcwd())  # as python -m has it, for code of the user
         runpy.run_module(module, run_name="__main__", alter_sys=True)
-        return 0
-    if name in ("", "-h", "--help"):
-        print(HELP)
-        return 0 if name else 2
+        return
+    from pg_mpi.mpi import process
+
+    process.run_alone(describe, [name])
+
+
+def describe(argv: list[str]) -> int:
+    """Print the help or the version; returns the exit code. Raises ``UsageError`` for an unknown command."""
+    (name,) = argv
     if name == "--version":
         print(f"pg-mpi {__version__}")
-        return 0
-    from pg_mpi.config.parsers import nearest
+    elif name in ("", "-h", "--help"):
+        print(HELP)
+    else:
+        from pg_mpi.config.errors import UsageError
+        from pg_mpi.config.parsers import nearest
 
-    print(
-        f"pg_mpi: error: unknown command {name!r}{nearest(name, COMMANDS)}: use {', '.join(COMMANDS)}", file=sys.stderr
-    )
-    return 2
+        raise UsageError(f"unknown command {name!r}{nearest(name, COMMANDS)}: use {', '.join(COMMANDS)}")
+    return 0 if name else 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

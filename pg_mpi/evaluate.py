@@ -112,17 +112,6 @@ def _print_result(
     frames = f", frame skip {config.frame_skip}, at most {config.max_frames:,} frames a game" if arcade else ""
     frames = f", sticky actions {policy.sticky:g}{frames}" if arcade else ""
     draws = "random" if args.random else "greedy" if args.greedy else "sampled"
-    print(
-        f"{config.env_id} from {path}\n"
-        f"protocol: {len(scores)} full games, {draws} actions{frames}{starts}, seed {args.seed}, "
-        f"{counted(ranks, 'rank')}\n"
-        f"mean {np.mean(scores):+.2f}   95 % interval {spread}   "
-        f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
-        f"{np.mean(lengths):,.0f} steps a game",
-        flush=True,
-    )
-    if args.video:
-        print(f"video of the first game (score {scores[0]:+g}): {args.video}", flush=True)
     result = {
         "games": len(scores),
         "mean": float(np.mean(scores)),
@@ -141,6 +130,17 @@ def _print_result(
     }
     if is_folder(args.run) and not args.random:
         _keep(args, result)
+    print(
+        f"{config.env_id} from {path}\n"
+        f"protocol: {len(scores)} full games, {draws} actions{frames}{starts}, seed {args.seed}, "
+        f"{counted(ranks, 'rank')}\n"
+        f"mean {np.mean(scores):+.2f}   95 % interval {spread}   "
+        f"median {np.median(scores):+.1f}   lowest {min(scores):+g}   highest {max(scores):+g}   "
+        f"{np.mean(lengths):,.0f} steps a game",
+        flush=True,
+    )
+    if args.video:
+        print(f"video of the first game (score {scores[0]:+g}): {args.video}", flush=True)
     if args.json:
         print(json.dumps(result), flush=True)
 

@@ -71,7 +71,7 @@ def describe(folder: str) -> str | None:
 
 def read(folder: str) -> Run | None:
     """Read a run folder; None if it is not one. Raises ValueError, KeyError and others for malformed files."""
-    path = os.path.join(folder, "config.json")
+    path, held = os.path.join(folder, "config.json"), is_held(folder)  # in this order: a run may end meanwhile
     with system_faults(f"{path} cannot be read"):
         try:
             with open(path, encoding="utf-8") as file:
@@ -81,7 +81,7 @@ def read(folder: str) -> Run | None:
             return None
         last = last_line(os.path.join(folder, "metrics.jsonl"))
         done = exists(os.path.join(folder, "DONE"))
-    state = FINISHED if done else STOPPED if start.get("ended") else RUNNING if is_held(folder) else KILLED
+    state = FINISHED if done else STOPPED if start.get("ended") else RUNNING if held else KILLED
     return Run(state, settings, start, last)
 
 

@@ -52,11 +52,10 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # to leave the terminal as it was
     try:
         wait_for_checkpoint(args.run)
-        saved = find(args.run, args.own)
-        print(HIDE + CLEAR, end="")
         for game in range(args.games or sys.maxsize):
-            TrainedPolicy(saved, greedy=args.greedy).play(game, args.seed, Screen(saved, args.speed).draw)
             saved = find(args.run, args.own)
+            print(HIDE + ("" if game else CLEAR), end="")
+            TrainedPolicy(saved, greedy=args.greedy).play(game, args.seed, Screen(saved, args.speed).draw)
     except KeyboardInterrupt:
         pass
     finally:

@@ -119,8 +119,8 @@ def is_file(path: str) -> bool:
 
 
 def _mode(path: str, stat_call: Callable[[str], os.stat_result]) -> int:
-    """The ``st_mode`` of what is there; 0 if nothing is."""
-    with system_faults(f"{path} cannot be read"), unless_missing():
+    """The ``st_mode`` of what is there; 0 if nothing is, or can be: a name with a null byte raises ValueError."""
+    with system_faults(f"{path} cannot be read"), unless_missing(), contextlib.suppress(ValueError):
         return stat_call(path).st_mode
     return 0
 
@@ -136,7 +136,7 @@ def unless_missing() -> Iterator[None]:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and its parents, if they are missing. Their names are durable."""
+    """Make a folder and its parents, if they are missing. The names of those that it makes are durable."""
     path = os.path.abspath(path)
     if is_folder(path):
         return

@@ -87,9 +87,9 @@ def _lines(path: str) -> Iterator[dict[str, Any] | None]:
         for text in file:
             try:
                 line = {name: _finite(value) for name, value in json.loads(text.decode()).items()}
-                if type(line["update"]) is not int or type(line.get("wall_s", 0.0)) not in (int, float):
+                if type(line["update"]) is not int or not math.isfinite(line.get("wall_s", 0.0)):
                     raise ValueError("no line of metrics")
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
                 line = None
             if line is not None or text.endswith(b"\n"):
                 yield line

@@ -16,6 +16,7 @@ from pg_mpi.files.atomic_file import (
     keep_copy,
     make_folder,
     read_list,
+    sync_folder,
     unless_missing,
     write_json,
     writing,
@@ -52,6 +53,7 @@ class RunFolder:
         """Make and lock the folder. Raises ``UsageError`` or ``SystemFault`` if it cannot be written or is in use."""
         with system_faults(f"the run folder {self.path} cannot be written", "give another --run-dir", given=True):
             make_folder(self.path)
+            sync_folder(os.path.dirname(os.path.abspath(self.path)))  # which somebody may have made before
             self._lock = FolderLock(self.path)
 
     def claim(self) -> None:

@@ -78,7 +78,11 @@ class Trace:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._held = []
 
-    def close(self) -> None:
-        """Write the rest."""
+    def finish(self, update: int, phases: Any) -> None:
+        """Add the spans since the last update, and write all that is held."""
+        self.add(update, phases, 0)
         self._write()
+
+    def close(self) -> None:
+        """Close the file."""
         os.close(self._file)

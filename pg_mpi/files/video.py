@@ -1,13 +1,15 @@
 """Videos of a game's screens, mp4 or gif, without a display (extra: video)."""
 
+import contextlib
 import os
+import shutil
 import subprocess
 from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pg_mpi.config.errors import SystemFault, system_faults
+from pg_mpi.config.errors import SystemFault, UsageError, system_faults
 from pg_mpi.config.parsers import check_extra, check_output
 
 SCALE = 2  # every pixel becomes 2 x 2
@@ -54,3 +56,9 @@ def check(path: str) -> None:
     """Raise ``UsageError`` if a video cannot be written to ``path``."""
     check_output(path, "--video", KINDS)
     check_extra("imageio_ffmpeg", "video", "--video")
+    from imageio_ffmpeg import get_ffmpeg_exe
+
+    with contextlib.suppress(RuntimeError):  # it has found none
+        if shutil.which(get_ffmpeg_exe()):
+            return
+    raise UsageError("--video finds no ffmpeg: unset IMAGEIO_FFMPEG_EXE, or let it name one")

@@ -1,7 +1,7 @@
 """Start of a run: new, from its own folder, or from another run.
 
 Rank 0 checks the settings and loads the checkpoint; the first rank of each group reads its part of the envs' states.
-All checks but those of the parts run before the folder of a new run is made.
+All checks but those of the saved arrays and states run before the folder of a new run is made.
 """
 
 import dataclasses

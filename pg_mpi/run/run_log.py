@@ -129,11 +129,12 @@ class RunLog:
         self._progress.say(f"lost {which}: {losses[-1][1]} left, which continue with all envs {done} ({seconds:.2f} s)")
         return self._log.last
 
-    def evaluated(self, env_steps: int, score: float, games: int) -> None:
+    def evaluated(self, env_steps: int, score: float) -> None:
         """Add the evaluation of the checkpoint after ``env_steps`` to the folder's, and print its score."""
         with writing(self._folder.path):
             self._folder.check()
         path = checkpoint_folder.path_of(self._folder.checkpoints, env_steps)
+        games = evaluations.GAMES
         best = ", the best so far" if evaluations.add(self._folder.path, path, env_steps, score, games) else ""
         self._progress.say(f"evaluated after {env_steps:,} steps: mean {score:+.2f} of {games} full games{best}")
 

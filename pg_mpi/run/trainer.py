@@ -63,6 +63,7 @@ class Trainer:
         where = rank_placement.summary(world, thread_pinning.describe() | {"why_numpy": native_encoder.WHY_NUMPY})
         self._folder = RunFolder(config.folder)
         self._envs: list[Env] = []
+        self._trace: Trace | None = None
         try:
             start, states = begin(world, self._folder, config, given, where["hosts"])
             self._set_up(start, states, where, parts)
@@ -100,7 +101,8 @@ class Trainer:
         before, self._restarts = world.on_root(self._open_run_log, where)
         group = choose_group(world, config, where["hosts"], self._folder)
         self._saving = Saving(self._folder, config, group, world.clock, self.run_log.sync)
-        self._trace = self._open_trace(platform.node()) if config.trace else None
+        if config.trace:
+            self._trace = self._open_trace(platform.node())
         self._throughput = Throughput(world, self.phases, before, self.counters.env_steps)
         if world.rank == 0:
             self.run_log.banner(self.env_spec, policy, start.path)
@@ -155,10 +157,10 @@ class Trainer:
             self.learner.refresh(self.network)
 
     def report(self) -> None:
-        """Write this update's metrics and print the progress."""
+        """Write this update's metrics and print the progress. Collective: every rank must call this."""
         counters, learner = self.counters, self.learner
         if self._trace:
-            self._trace.add(counters.update, self.phases, self.played)
+            self._world.on_every(self._trace.add, counters.update, self.phases, self.played)
         timing = self._throughput.read(counters.env_steps, self._flops + learner.flops)
         if self._world.rank:
             return
@@ -188,7 +190,7 @@ class Trainer:
         with self.phases("record"):
             score = evaluations.evaluate(self._world, self.config, self.env_spec, self.learner.policy, stop, progress)
             if score is not None:  # else ``stop`` became true, or an emulator failed
-                self._world.on_root(self.run_log.evaluated, self.counters.env_steps, score, evaluations.GAMES)
+                self._world.on_root(self.run_log.evaluated, self.counters.env_steps, score)
 
     def _save_when_due(self) -> bool:
         """Check the weights and save, each when it is due; returns whether an evaluation is due."""
@@ -216,18 +218,19 @@ class Trainer:
         """Save what is not saved, print the reason and the time since a signal; mark the folder DONE if finished."""
         if self._saving.unsaved or not self._saving.has_saved:
             self.save()
+        if self._trace:
+            self._world.on_every(self._trace.finish, self.counters.update, self.phases)
         waited = self._world.max_(np.array([stop.age()]))[0]
         self._world.on_root(self.run_log.close, reason, finished, waited)
         if self._copies:
             self._world.agree()  # else some ranks leave while others wait for them
-        if self._trace:
-            self._trace.add(self.counters.update, self.phases, 0)
-            self._trace.close()
 
     def close(self) -> None:
         """Close the environments, and give the run folder's lock back, which ``finish`` does too. Not collective."""
         for env in self._envs:
             env.close()
+        if self._trace:
+            self._trace.close()
         self._folder.unlock()
 
     # -- failed ranks -------------------------------------------------------------------------------------
@@ -300,4 +303,5 @@ class Trainer:
         folder = self._world.on_root(self._folder.make, "trace")
         zero = self._world.broadcast_(np.array([self._world.clock()]))[0]
         zero += clocks.ahead(self._world, self._world.clock, rounds=21)
-        return Trace(folder, self._world.rank, host, self._restarts, zero)
+        trace: Trace = self._world.on_every(Trace, folder, self._world.rank, host, self._restarts, zero)
+        return trace

@@ -79,6 +79,9 @@ def test_environment_is_rendered_if_it_can_be(tmp_path, monkeypatch, capsys):
     own = ["--games", 1, "--own", "own_envs:Drawn", "--video", "game.gif"]
     evaluated_here(capsys, "run", *own)
     assert next(imageio_ffmpeg.read_frames("game.gif"))["size"] == (20, 16)
+    with monkeypatch.context() as stale, pytest.raises(UsageError, match="--video finds no ffmpeg"):
+        stale.setenv("IMAGEIO_FFMPEG_EXE", "/nowhere/ffmpeg")
+        evaluated_here(capsys, "run", *own)
     monkeypatch.delattr(own_envs.Drawn, "render")
     with pytest.raises(UsageError, match=r"own_envs:Drawn cannot be rendered: its render\(\) must return"):
         evaluated_here(capsys, "run", *own)

@@ -24,6 +24,7 @@ def line(update, **more):
 
 
 DAMAGED = [b"5\n", b"{}\n", b"\0\0\0\n", b"[" * 100_000 + b"\n", b'{"update": "2"}\n', b'{"update": 2\n', b"\xff\n"]
+DAMAGED += [b'{"update": 2, "wall_s": 1%s}\n' % (b"0" * 400)]
 
 
 @pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
@@ -151,7 +152,7 @@ def test_log_of_a_folder_that_another_run_has_taken_is_not_written(tmp_path):
     (tmp_path / "run").rename(tmp_path / "old")
     run_log(tmp_path / "run", 0)
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    for write in (lambda: log.evaluated(100, 0.5, 20), lambda: log.close("the end", True, 0.0)):
+    for write in (lambda: log.evaluated(100, 0.5), lambda: log.close("the end", True, 0.0)):
         with pytest.raises(RunError, match="removed or taken over while in use"):
             write()
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before

@@ -46,6 +46,7 @@ def test_best_is_a_checkpoint_that_exists(tmp_path):
         path.touch()
         evaluations.add(str(tmp_path), str(path), step, score, 20)
     paths[1].unlink()
+    evaluations.add(str(tmp_path), "no\0name", 4, 11.0, 20)  # as a damaged file may have it
     assert evaluations.best_checkpoint(str(tmp_path)) == str(paths[2])
     for path in (paths[0], paths[2]):
         path.unlink()

@@ -1,9 +1,13 @@
 """The operations of a run agree on all ranks, and skipped updates are counted in a row."""
 
+import os
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from pg_mpi.config.command_line import parse_train
+from pg_mpi.config.errors import SystemFault
 from pg_mpi.learning.rollout import Env
 from pg_mpi.mpi.world import World
 from pg_mpi.run.trainer import Trainer
@@ -39,6 +43,18 @@ def test_failed_start_closes_its_envs_and_unlocks_the_folder(tmp_path, monkeypat
         with pytest.raises(ZeroDivisionError):
             cartpole(tmp_path, "--envs-per-rank", "4")
     assert closed == [0, 1] * 2
+
+
+def test_run_whose_trace_cannot_be_written_is_not_finished(tmp_path):
+    t = cartpole(tmp_path, "--trace")
+    t.learn(t.play())
+    t.report()
+    with open("/dev/full", "wb") as full:
+        os.dup2(full.fileno(), t._trace._file)
+    with pytest.raises(SystemFault, match=r"trace/host-.*json cannot be written \(No space left") as caught:
+        t.finish("the end", finished=True, stop=SimpleNamespace(age=lambda: 0.0))
+    assert (caught.value.code, caught.value.agreed) == (75, True) and not (tmp_path / "run" / "DONE").exists()
+    t.close()
 
 
 def test_stop_of_one_rank_discards_the_round_of_all(tmp_path):

@@ -118,7 +118,7 @@ def test_interrupt_restores_the_terminal(trained):
 
 
 def test_each_game_is_played_with_the_newest_checkpoint(monkeypatch, capsys):
-    newest, played = iter("abc"), []
+    newest, played = iter("ab"), []
     monkeypatch.setattr(watch, "wait_for_checkpoint", lambda run: None)
     monkeypatch.setattr(watch, "find", lambda run, own: next(newest))
     monkeypatch.setattr(watch, "Screen", lambda saved, speed: SimpleNamespace(draw=saved))
