@@ -196,6 +196,12 @@ def test_committed_checkpoint_of_this_format_continues(tmp_path):
     trainer = Trainer(World(), *parse_train(flags))
     before = trainer.counters.update
     assert before > 0 and trainer.counters.games > 0
+    trainer.save()
+    known, _ = checkpoint_file.load(str(COMMITTED))
+    _, saved, _ = checkpoint_folder.load_newest(str(tmp_path / "run"), print)
+    assert known.keys() == saved.keys() and known["theta"].any()
+    for name, array in known.items():
+        np.testing.assert_array_equal(saved[name], array, err_msg=name)
     trainer.learn(trainer.play())
     trainer.save()
     assert checkpoint_folder.load_newest(str(tmp_path / "run"), print)[2]["counters"]["update"] == before + 1
