@@ -5,6 +5,7 @@
 # its batch system (slurm.sh, pbs.sh, sge.sh, lsf.sh, flux.sh), which sets `ranks` and `id`, and defines `time_limit`,
 # `run_again` and, where they differ from those below, `choose_launcher` and `to_all_nodes`.
 
+: "${home:?must be set before common.sh is sourced}"
 FINISHED=0 USAGE=2 AGAIN=75
 
 # shellcheck source=/dev/null

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pg_mpi.config.errors import UsageError, counted, warn
+from pg_mpi.config.errors import SystemFault, UsageError, counted, warn
 from pg_mpi.config.parsers import Parser, integer, real
 from pg_mpi.config.presets import is_atari
 from pg_mpi.files import video
@@ -128,7 +128,7 @@ def _print_result(
         "scores": scores,
         "lengths": lengths,
     }
-    if is_folder(args.run) and not args.random:
+    if not args.random:
         _keep(args, result)
     print(
         f"{config.env_id} from {path}\n"
@@ -146,14 +146,15 @@ def _print_result(
 
 
 def _keep(args: argparse.Namespace, result: dict[str, Any]) -> None:
-    """Write the result into the run folder, for ``pg_mpi.report``; warn if it cannot be written."""
+    """Write the result into the run folder, if ``RUN`` is one, for ``pg_mpi.report``; warn if it cannot be written."""
     video_folder, film = os.path.split(os.path.realpath(args.video)) if args.video else (None, None)
     inside = video_folder == os.path.realpath(args.run)
     kept = result | {"checkpoint": os.path.basename(result["checkpoint"]), "video": film if inside else None}
     try:
-        write_json(os.path.join(args.run, "evaluation.json"), kept)
-    except OSError as error:
-        warn(f"evaluation.json cannot be written into {args.run} ({error.strerror}): a report will not show it")
+        if is_folder(args.run):
+            write_json(os.path.join(args.run, "evaluation.json"), kept)
+    except (OSError, SystemFault) as error:
+        warn(f"evaluation.json cannot be written into {args.run} ({error}): a report will not show it")
 
 
 if __name__ == "__main__":

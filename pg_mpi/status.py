@@ -71,7 +71,8 @@ def describe(folder: str) -> str | None:
 
 def read(folder: str) -> Run | None:
     """Read a run folder; None if it is not one. Raises ValueError, KeyError and others for malformed files."""
-    path, held = os.path.join(folder, "config.json"), is_held(folder)  # in this order: a run may end meanwhile
+    path = os.path.join(folder, "config.json")
+    held = exists(path) and is_held(folder)  # first, for the run may end meanwhile
     with system_faults(f"{path} cannot be read"):
         try:
             with open(path, encoding="utf-8") as file:
@@ -81,7 +82,7 @@ def read(folder: str) -> Run | None:
             return None
         last = last_line(os.path.join(folder, "metrics.jsonl"))
         done = exists(os.path.join(folder, "DONE"))
-    state = FINISHED if done else STOPPED if start.get("ended") else RUNNING if held else KILLED
+    state = FINISHED if done else STOPPED if start.get("ended") else RUNNING if held or is_held(folder) else KILLED
     return Run(state, settings, start, last)
 
 

@@ -68,9 +68,9 @@ def main(argv):
         record["doctor"] = examine(ranks, args.launcher)
         record["digests"] = digests(ranks, args.launcher)
         record |= measure(ranks, args.launcher)
-    except (RunError, UsageError) as error:  # a fault that the doctor has found may be its cause
+    except (RunError, UsageError) as error:
         failure = one_line(error)
-    reason = fault(record) or failure
+    reason = "; ".join(filter(None, (fault(record), failure))) or None  # the first may be the cause of the second
     record |= {"valid": reason is None, "reason": reason}
     cli.write_result(args, "benchmark", line_of(record), record, saved=record)
     return int(reason is not None)

@@ -20,7 +20,7 @@ MAY_PASS = frozenset(
     (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT, errno.ENOLCK)
 )
 #: Further error numbers of which the reason and the path are all that a user needs to know.
-REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.EPIPE))
+REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 #: Error numbers that an unsuitable path causes: exit code 2 if the user gave it.
 UNSUITABLE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP))
 
@@ -91,6 +91,8 @@ def reportable(error: BaseException) -> UsageError | RunError | None:
     if isinstance(error, MemoryError):
         line = f"out of memory{f' ({reason})' if (reason := one_line(error)) else ''}"
         about = SystemFault(f"{line}: use fewer ranks on each node, or raise the limit")
+    elif isinstance(error, BrokenPipeError):
+        about = SystemFault("the output cannot be written (Broken pipe)")
     elif isinstance(error, OSError) and error.errno in MAY_PASS | REFUSED:
         line = f"{error.filename or 'a file'}: {error.strerror}: fix that and run the same command again"
         about = SystemFault(line, error.errno in MAY_PASS)

@@ -119,7 +119,7 @@ def is_file(path: str) -> bool:
 
 
 def _mode(path: str, stat_call: Callable[[str], os.stat_result]) -> int:
-    """The ``st_mode`` of what is there; 0 if nothing is, or can be: a name with a null byte raises ValueError."""
+    """The ``st_mode`` of what is there; 0 if nothing is, or can be, as for a name with a null byte."""
     with system_faults(f"{path} cannot be read"), unless_missing(), contextlib.suppress(ValueError):
         return stat_call(path).st_mode
     return 0

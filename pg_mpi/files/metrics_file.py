@@ -87,7 +87,8 @@ def _lines(path: str) -> Iterator[dict[str, Any] | None]:
         for text in file:
             try:
                 line = {name: _finite(value) for name, value in json.loads(text.decode()).items()}
-                if type(line["update"]) is not int or not math.isfinite(line.get("wall_s", 0.0)):
+                seconds = line.get("wall_s", 0.0)
+                if type(line["update"]) is not int or type(seconds) not in (int, float) or not math.isfinite(seconds):
                     raise ValueError("no line of metrics")
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
                 line = None

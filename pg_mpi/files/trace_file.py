@@ -7,6 +7,7 @@ line splits ``play``: its phases alternate thousands of times a second, so each 
 in the round, one after another from the start of the round.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -82,7 +83,10 @@ class Trace:
         """Add the spans since the last update, and write all that is held."""
         self.add(update, phases, 0)
         self._write()
+        with writing(self._path):
+            os.fsync(self._file)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file. What is not written yet is lost."""
+        with contextlib.suppress(OSError):
+            os.close(self._file)

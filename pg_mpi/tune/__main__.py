@@ -155,7 +155,8 @@ def _close(board: Any, plan: Plan, argv: list[str], ranks: int, stopped: bool) -
     if stopped:
         board.say("stopped: run the same command again to resume")
     if plan.args.json:
-        board.say(json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]}))
+        line = json.dumps({"stopped": stopped, "trials": [row._asdict() for row in rows]})
+        board.say(line) if stopped else print(line, flush=True)
     if stopped:
         return RUN_AGAIN
     why = next((row.why for row in reversed(rows) if row.why), "all were pruned")

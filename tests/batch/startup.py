@@ -26,6 +26,7 @@ from scaling.cli import facts  # noqa: E402
 #: A job with the functions of common.sh that runs the doctor with JSON output instead of training.
 JOB = """#!/usr/bin/env bash
 trap 'asked=USR1' USR1; trap 'asked=TERM' TERM
+home="{scripts}/.."
 . "{scripts}/common.sh"
 . "{scripts}/slurm.sh"
 prepare ""

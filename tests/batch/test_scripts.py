@@ -95,7 +95,8 @@ def test_successor_requests_the_same_resources(tmp_path):
         "PBS_JOBNAME": "mine",
         "PG_MPI_QSUB": "-l software=x",
     }
-    script = '. "$0/jobs/common.sh"; . "$0/jobs/pbs.sh"; script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
+    source = 'home=$0; . "$0/jobs/common.sh"; . "$0/jobs/pbs.sh"; '
+    script = source + 'script=train.pbs; echo "$ranks $(seconds_left)"; run_again'
 
     def run(script=script):
         return subprocess.run(
@@ -128,7 +129,7 @@ def test_successor_requests_the_same_resources(tmp_path):
     # without mpiprocs PBS_NODEFILE has a line for each chunk
     without = QSTAT.replace("4:ncpus=128:mpiprocs=128:ompthreads=1:mem=200gb:naccel", "2:ncpus=2+ncpus=3:naccel")
     (tmp_path / "job.txt").write_text(without, encoding="utf-8")
-    script = '. "$0/jobs/common.sh"; . "$0/jobs/pbs.sh"; echo $ranks $OMP_NUM_THREADS $(cat $PBS_NODEFILE)'
+    script = source + "echo $ranks $OMP_NUM_THREADS $(cat $PBS_NODEFILE)"
     (tmp_path / "nodes").write_text("a\nb\nc\n", encoding="utf-8")
     done = run(script)
     said, result = done.stdout.splitlines()

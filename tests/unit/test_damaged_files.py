@@ -24,7 +24,7 @@ def line(update, **more):
 
 
 DAMAGED = [b"5\n", b"{}\n", b"\0\0\0\n", b"[" * 100_000 + b"\n", b'{"update": "2"}\n', b'{"update": 2\n', b"\xff\n"]
-DAMAGED += [b'{"update": 2, "wall_s": 1%s}\n' % (b"0" * 400)]
+DAMAGED += [b'{"update": 2, "wall_s": true}\n', b'{"update": 2, "wall_s": 1%s}\n' % (b"0" * 400)]
 
 
 @pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))

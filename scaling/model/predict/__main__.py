@@ -42,7 +42,7 @@ def parser():
         "--memory",
         "G",
         cli.positive,
-        f"GB/s of a node's memory (default: of a doctor on as many ranks, or {MEMORY:g})",
+        f"GB/s of a node's memory (default: the doctor's, if on all ranks of a node, or {MEMORY:g})",
     )
     cli.add_option(p, "--cores", "C", integer(), "cores that all ranks share (default: one per rank)")
     cli.add_option(p, "--warmup", "S", real(0), "seconds excluded at the start", 5)
@@ -106,7 +106,7 @@ def networks_of(words, node):
     except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         raise UsageError(
             f"{path} is not a report of the doctor on several ranks: give --network doctor=doctor.json, written by "
-            "mpirun -n 2 python -m pg_mpi.doctor --json > doctor.json"
+            "mpirun ... python -m pg_mpi.doctor --json > doctor.json on one rank of each host, or on all ranks of one"
         ) from None
     if hosts > 1 and per_host > 1:
         raise UsageError(f"{path} mixes a network with its hosts' memory: start the doctor with one rank on each host")
